@@ -1,0 +1,60 @@
+# Two commands for newcomers: `make run` and `make test`. Each sets up all it needs.
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.stamp
+
+.PHONY: help setup packages run test lint types layers format bench lock clean
+
+help: ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+$(STAMP): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "fabricmon needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version)"; exit 2; }
+	@$(PYTHON) -c 'import ensurepip' 2>/dev/null \
+	  || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+	       && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv >/dev/null; } \
+	  || { echo "venv is missing: install your system's python3-venv package"; exit 2; }
+	@echo "setting up $(VENV) (once; about a minute)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+setup: $(STAMP) ## make .venv with fabricmon and every locked dependency
+
+packages: ## install the Debian packages that the wire tests talk to
+	@bash tests/install-peers
+
+run: setup ## start the daemon on an embedded simulated fabric
+	@exec $(BIN)/fabricmon run $(ARGS)
+
+test: setup packages ## run every test (ARGS="-k name" to choose)
+	@$(BIN)/python -m pytest -n 2 --cov --cov-report=term:skip-covered $(ARGS)
+
+lint: setup ## ruff: style, annotations, docstrings, formatting
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: setup ## mypy, strict
+	@$(BIN)/mypy
+
+layers: setup ## import-linter: the floors of docs/architecture.md
+	@$(BIN)/lint-imports
+
+format: setup ## rewrite sources in the house format
+	@$(BIN)/ruff check --fix-only --quiet .
+	@$(BIN)/ruff format --quiet .
+
+bench: setup packages ## print every benchmark as JSON lines (NAME=snmp for one)
+	@$(BIN)/python tests/bench/run.py $(NAME)
+
+lock: ## renew requirements.lock (needs uv)
+	uv pip compile pyproject.toml --all-extras --group dev --generate-hashes --universal \
+	  --python-version 3.11 --no-header --no-emit-index-url --upgrade -o requirements.lock
+
+clean: ## remove the environment and caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage*

@@ -1,0 +1,5 @@
+"""`python -m fabricmon`."""
+
+from fabricmon.cli import main
+
+main()

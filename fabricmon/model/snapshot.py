@@ -1,0 +1,69 @@
+"""What a tick publishes: everything an exporter, the status page or a report may look at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from fabricmon.model.frame import Frame
+    from fabricmon.model.incident import Incident
+    from fabricmon.model.ports import PortTable
+    from fabricmon.model.topology import Topology
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scores:
+    """What the detector says of each port at one tick.
+
+    anomaly  float32[N]  0..1, higher = worse, NaN while nothing is known of the port
+    alarm    bool[N]     anomaly above its calibrated threshold for k of n polls
+    why      [N]-free    index of the strongest feature per alarmed row: row -> feature names
+    learning the detector has no calibrated model yet
+    """
+
+    anomaly: NDArray[np.float32]
+    alarm: NDArray[np.bool_]
+    why: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    learning: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TargetStatus:
+    """One target as the guard sees it."""
+
+    fabric: str
+    target: str
+    collector: str
+    up: bool
+    last_success_ns: int | None
+    last_duration_s: float
+    failures: dict[str, int]
+    """Failed polls by `Reason`, since start."""
+    last_error: str = ""
+    """For people; never a label."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot:
+    """One fabric after one tick.
+
+    `present` bool[N] marks ports to publish: read within the last three polls. `incidents` holds
+    open and clearing ones, worst first; `job_cost` stalled GPU-seconds per job since start.
+    """
+
+    fabric: str
+    tick: int
+    table: PortTable
+    topology: Topology
+    frame: Frame
+    scores: Scores
+    present: NDArray[np.bool_]
+    incidents: tuple[Incident, ...]
+    closed: tuple[Incident, ...]
+    """Incidents that closed at this tick."""
+    targets: tuple[TargetStatus, ...]
+    job_cost: dict[str, float]

@@ -1,0 +1,164 @@
+"""Who is connected to whom, what the jobs are, and what the operators intend."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Technology(StrEnum):
+    """The link layer. RoCE stands for Ethernet that carries it."""
+
+    INFINIBAND = "infiniband"
+    ROCE = "roce"
+
+
+class Role(StrEnum):
+    """Where a node stands in the tiers."""
+
+    HOST = "host"
+    LEAF = "leaf"
+    SPINE = "spine"
+    CORE = "core"
+    UNKNOWN = "unknown"
+
+
+class PortId(NamedTuple):
+    """A port's stable identity."""
+
+    device: str
+    port: str
+
+    def __str__(self) -> str:
+        return f"{self.device}[{self.port}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A switch or a host. `name` is the `device` label everywhere."""
+
+    name: str
+    kind: str
+    """`switch` or `host`."""
+    role: Role = Role.UNKNOWN
+    technology: Technology = Technology.ROCE
+    guid: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One cable between two ports; `speed_bps` is its effective data rate each way, 0 unknown."""
+
+    a: PortId
+    b: PortId
+    speed_bps: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PortFacts:
+    """What discovery knows of a port besides its cable. Zero and empty mean unknown."""
+
+    id: PortId
+    speed_bps: float = 0.0
+    nominal_bps: float = 0.0
+    """What the port could do: speed enabled, or what its peers of the same role run at."""
+    tick_bytes: float = 0.0
+    """Bytes of port time that one `tx_wait_ticks` stands for."""
+    lanes: int = 0
+    rail: str = ""
+    plane: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A training job and the hosts it runs on."""
+
+    name: str
+    hosts: tuple[str, ...]
+    gpus_per_host: int = 8
+
+
+class Ecn(StrEnum):
+    """What the operators want of ECN."""
+
+    REQUIRED = "required"
+    OPTIONAL = "optional"
+    OFF = "off"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """How the fabric is meant to be set. Empty `lossless_queues` means: not said."""
+
+    lossless_queues: tuple[int, ...] = ()
+    ecn: Ecn = Ecn.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """A fabric as far as it is known. Partial topologies are normal."""
+
+    nodes: tuple[Node, ...] = ()
+    links: tuple[Link, ...] = ()
+    ports: tuple[PortFacts, ...] = ()
+    jobs: tuple[Job, ...] = ()
+    intent: Intent = field(default_factory=Intent)
+    interval_s: float = 0.0
+    """Poll interval of the dump it came with; 0 unknown."""
+
+    def merged(self, other: Topology) -> Topology:
+        """Both, `other` winning where they speak of the same node, port, cable end or job."""
+        nodes = {node.name: node for node in (*self.nodes, *other.nodes)}
+        facts = {port.id: port for port in (*self.ports, *other.ports)}
+        jobs = {job.name: job for job in (*self.jobs, *other.jobs)}
+        ends: dict[PortId, Link] = {}
+        for link in (*self.links, *other.links):
+            for end in (link.a, link.b):
+                old = ends.get(end)
+                if old is not None:
+                    ends.pop(old.a, None)
+                    ends.pop(old.b, None)
+            ends[link.a] = ends[link.b] = link
+        links = tuple(dict.fromkeys(ends.values()))
+        intent = other.intent if other.intent != Intent() else self.intent
+        return Topology(
+            tuple(nodes.values()),
+            links,
+            tuple(facts.values()),
+            tuple(jobs.values()),
+            intent,
+            other.interval_s or self.interval_s,
+        )
+
+    def with_inferred_roles(self) -> Topology:
+        """Roles where none were given: a switch's tier is its distance from the nearest host.
+
+        Role UNKNOWN stays for what no host is reached from.
+        """
+        if all(node.role is not Role.UNKNOWN for node in self.nodes):
+            return self
+        neighbours: dict[str, set[str]] = {}
+        for link in self.links:
+            neighbours.setdefault(link.a.device, set()).add(link.b.device)
+            neighbours.setdefault(link.b.device, set()).add(link.a.device)
+        tier = {node.name: 0 for node in self.nodes if node.kind == "host"}
+        reached = list(tier)
+        for name in reached:
+            for other in neighbours.get(name, ()):
+                if other not in tier:
+                    tier[other] = tier[name] + 1
+                    reached.append(other)
+        by_tier = (Role.HOST, Role.LEAF, Role.SPINE, Role.CORE)
+        nodes = tuple(
+            replace(node, role=by_tier[min(tier[node.name], 3)])
+            if node.role is Role.UNKNOWN and node.name in tier
+            else node
+            for node in self.nodes
+        )
+        return replace(self, nodes=nodes)
+
+    def with_intent(self, intent: Intent) -> Topology:
+        """The same fabric under another declared intent."""
+        return replace(self, intent=intent)

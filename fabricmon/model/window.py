@@ -1,0 +1,133 @@
+"""The recent past of a fabric: a ring of per-port signals, one slot a tick.
+
+Detection and diagnosis both look back through it; the pipeline owns it and pushes each frame.
+Memory is 4 x signals x capacity x N bytes: 15 signals x 60 ticks x 100,000 ports = 360 MB.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fabricmon.model.frame import Frame
+
+SIGNALS = (
+    "stall",  # share of the tick: egress had data and could not send
+    "press",  # share of the tick: we kept the peer paused
+    "tx_use",  # share of what the link carries
+    "rx_use",
+    "tx_rate",  # bytes per second
+    "rx_rate",
+    "rx_pause",  # pause frames per second, global and PFC of all queues
+    "tx_pause",
+    "ecn",  # marked packets per second, all queues
+    "drops",  # discarded packets per second, port and queue counters together
+    "errors",  # faulty packets, symbol and uncorrected FEC errors per second
+    "downs",  # link-down events and recoveries per second
+    "depth",  # bytes standing in the deepest queue
+    "resent",  # host: out-of-sequence, retransmitted, timed out, per second
+    "cnp",  # host: congestion notifications sent and handled, per second
+)
+"""What is kept per port and tick. NaN = unknown."""
+
+_INDEX = {name: i for i, name in enumerate(SIGNALS)}
+_RATES = {
+    "tx_rate": ("tx_bytes",),
+    "rx_rate": ("rx_bytes",),
+    "rx_pause": ("rx_pause_frames",),
+    "tx_pause": ("tx_pause_frames",),
+    "drops": ("rx_discards", "tx_discards", "hoq_discards", "rx_buffer_discards"),
+    "errors": ("rx_errors", "tx_errors", "symbol_errors", "fec_uncorrected"),
+    "downs": ("link_downed", "link_recoveries"),
+    "resent": ("out_of_sequence", "retransmits", "ack_timeouts"),
+    "cnp": ("cnp_sent", "cnp_handled"),
+}
+_QUEUE_RATES = {
+    "rx_pause": ("rx_pfc_frames",),
+    "tx_pause": ("tx_pfc_frames",),
+    "ecn": ("ecn_marked_packets",),
+    "drops": ("queue_discards",),
+}
+
+
+def _sum_known(parts: list[NDArray[np.float32]], n: int) -> NDArray[np.float32]:
+    """float32[N]: the sum of what is known; NaN only where nothing is."""
+    if not parts:
+        return np.full(n, np.nan, np.float32)
+    stack = np.stack(parts)
+    total: NDArray[np.float32] = np.asarray(np.nansum(stack, axis=0, dtype=np.float32))
+    total[np.isnan(stack).all(axis=0)] = np.nan
+    return total
+
+
+def signals_of(frame: Frame) -> NDArray[np.float32]:
+    """float32[S,N]: the signals of one frame, in the order of `SIGNALS`."""
+    n = frame.n_ports
+    out = np.full((len(SIGNALS), n), np.nan, np.float32)
+    for name in ("stall", "press", "tx_use", "rx_use"):
+        out[_INDEX[name]] = getattr(frame.ratios, name)
+    for name in {**_RATES, **_QUEUE_RATES}:
+        parts = [frame.rate[k] for c in _RATES.get(name, ()) if (k := frame.row(c)) is not None]
+        for counter in _QUEUE_RATES.get(name, ()):
+            k = frame.queue_row(counter)
+            if k is not None:
+                parts.extend(frame.queue_rate[k].T)
+        out[_INDEX[name]] = _sum_known(parts, n)
+    depths = [
+        frame.queue_gauges[name]
+        for name in ("queue_depth_peak_bytes", "queue_depth_bytes")
+        if name in frame.queue_gauges
+    ]
+    if depths:
+        out[_INDEX["depth"]] = np.fmax.reduce(np.concatenate(depths, axis=1), axis=1)
+    return out
+
+
+class Window:
+    """Ring of the last `capacity` (W) ticks."""
+
+    def __init__(self, capacity: int = 60) -> None:
+        """Empty; arrays grow with the fabric."""
+        self.capacity = capacity
+        self.frame: Frame | None = None
+        """The latest frame."""
+        self.ticks = 0
+        """Frames pushed so far."""
+        self._ring = np.full((len(SIGNALS), capacity, 0), np.nan, np.float32)
+        self._times = np.zeros(capacity, np.int64)
+
+    def push(self, frame: Frame) -> None:
+        """Take one tick."""
+        grown = frame.n_ports - self._ring.shape[2]
+        if grown > 0:
+            pad = np.full((len(SIGNALS), self.capacity, grown), np.nan, np.float32)
+            self._ring = np.concatenate([self._ring, pad], axis=2)
+        slot = self.ticks % self.capacity
+        self._ring[:, slot] = signals_of(frame)
+        self._times[slot] = frame.time_ns
+        self.frame = frame
+        self.ticks += 1
+
+    def __len__(self) -> int:
+        """Ticks held, at most `capacity`."""
+        return min(self.ticks, self.capacity)
+
+    def _slots(self, last: int | None) -> NDArray[np.intp]:
+        held = len(self) if last is None else min(last, len(self))
+        return np.arange(self.ticks - held, self.ticks) % self.capacity
+
+    def past(self, signal: str, last: int | None = None) -> NDArray[np.float32]:
+        """float32[W,N]: up to `last` ticks of one signal, oldest first (a copy)."""
+        return self._ring[_INDEX[signal], self._slots(last)]
+
+    def now(self, signal: str) -> NDArray[np.float32]:
+        """float32[N]: the signal at the latest tick (a view; do not write)."""
+        return self._ring[_INDEX[signal], (self.ticks - 1) % self.capacity]
+
+    def times(self, last: int | None = None) -> NDArray[np.int64]:
+        """int64[W]: when those ticks were, nanoseconds, oldest first."""
+        return self._times[self._slots(last)]

@@ -1,0 +1,36 @@
+"""What several tests share. `from support import require, samples`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def _absent(what: str) -> None:
+    """Skip on a laptop, fail under CI: a skipped test must not hide."""
+    if os.environ.get("CI"):
+        pytest.fail(f"{what} is required under CI")
+    pytest.skip(f"{what} is not here")
+
+
+def require(command: str) -> str:
+    """The path of a real program that a test talks to."""
+    found = shutil.which(command, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+    if found is None:
+        _absent(f"the program {command}")
+    assert found is not None
+    return found
+
+
+def samples(*parts: str) -> Path:
+    """A path inside the corpus of real device data, which is never part of this repository."""
+    root = Path(os.environ.get("FABRICMON_SAMPLES", ROOT.parent / "shared" / "samples"))
+    path = root.joinpath(*parts)
+    if not path.exists():
+        _absent(f"the corpus path {path}")
+    return path
