@@ -106,17 +106,21 @@ def validate(
         return model.model_validate(document.data if data is None and not at else data)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=True)[0]
-        path = _written_path(document, at, first["loc"])
+        path = _written_path(document, at, first["loc"], missing=first["type"] == "missing")
         raise document.error(_explain(first, model), path) from error
 
 
 def _written_path(
-    document: Document, at: tuple[str | int, ...], loc: tuple[str | int, ...]
+    document: Document,
+    at: tuple[str | int, ...],
+    loc: tuple[str | int, ...],
+    *,
+    missing: bool,
 ) -> tuple[str | int, ...]:
-    """The path users wrote: pydantic's own steps (union tags) are left out."""
+    """The path users wrote, without pydantic's own steps (union tags); plus a missing last key."""
     path = at
     for i, part in enumerate(loc):
-        if (*path, part) in document.lines or i == len(loc) - 1:
+        if (*path, part) in document.lines or (missing and i == len(loc) - 1):
             path = (*path, part)
     return path
 

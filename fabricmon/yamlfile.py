@@ -52,7 +52,8 @@ class Document:
 
     def error(self, message: str, path: tuple[str | int, ...] = ()) -> ConfigError:
         """An error that points at `path` in this file."""
-        key = ".".join(str(part) for part in path)
+        key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+        key = key.removeprefix(".")
         return ConfigError(message, file=self.file, line=self.line(path), key=key)
 
 

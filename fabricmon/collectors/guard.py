@@ -1,0 +1,186 @@
+"""The guard around every collector: deadline, back-off, and the books of each target.
+
+A collector only reads. Whatever goes wrong with one target, the guard turns it into a counted
+`PollFailure`, leaves the target alone for a while when it keeps failing, and never lets it touch
+another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+from fabricmon.errors import PollError, Reason
+from fabricmon.model.snapshot import TargetStatus
+from fabricmon.model.stream import PollFailure
+from fabricmon.selfmon import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fabricmon.api import Collector, Context, Target
+    from fabricmon.model.readings import Poll
+    from fabricmon.model.topology import Topology
+    from fabricmon.selfmon import SelfMetrics
+
+_PATIENCE = 3
+"""Failures in a row before a target is backed off."""
+_LONGEST_BACKOFF = 16
+"""Polls skipped at most between two tries."""
+
+
+@dataclass(slots=True)
+class _Book:
+    """What is remembered of one target."""
+
+    failures_in_row: int = 0
+    skip: int = 0
+    busy: bool = False
+    last_success_ns: int | None = None
+    last_duration_s: float = 0.0
+    failures: dict[str, int] = field(default_factory=dict)
+    last_error: str = ""
+
+
+class Guard:
+    """One collector with its targets in one fabric."""
+
+    def __init__(
+        self,
+        kind: str,
+        collector: Collector,
+        targets: Sequence[Target],
+        context: Context,
+        deadline_s: float,
+    ) -> None:
+        """`deadline_s` bounds one poll of one target."""
+        self.kind = kind
+        self.collector = collector
+        self.targets = tuple(targets)
+        self._context = context
+        self._deadline_s = deadline_s
+        self._books = {target.name: _Book() for target in targets}
+
+    async def start(self) -> None:
+        """Start the collector."""
+        await self.collector.start()
+
+    async def stop(self) -> None:
+        """Stop the collector."""
+        await self.collector.stop()
+
+    def due(self) -> list[Target]:
+        """Targets to poll now. Backed-off ones count down; one still being polled is passed over."""
+        ready = []
+        for target in self.targets:
+            book = self._books[target.name]
+            if book.busy or book.skip > 0:
+                book.skip = max(0, book.skip - 1)
+                self._context.report.emit(Event.POLL_SKIPPED, target.name)
+                continue
+            ready.append(target)
+        return ready
+
+    def healthy(self, target: Target) -> bool:
+        """Whether the last poll gave something, or there was none yet."""
+        return self._books[target.name].failures_in_row == 0
+
+    async def poll(self, target: Target) -> Poll | PollFailure:
+        """One poll. Never raises, but for cancellation."""
+        book, clock, metrics = self._books[target.name], self._context.clock, self._metrics
+        book.busy = True
+        begun = clock.monotonic()
+        metrics.polls.labels(self.kind).inc()
+        try:
+            async with asyncio.timeout(self._deadline_s):
+                poll = await self.collector.poll(target)
+        except TimeoutError:
+            message = f"no complete answer within {self._deadline_s:g} s"
+            return self._failed(target, Reason.TIMEOUT, message)
+        except PollError as error:
+            return self._failed(target, error.reason, str(error))
+        except Exception as error:  # noqa: BLE001 - a broken collector costs its target only
+            self._context.report.emit(
+                Event.COMPONENT_FAILED, target.name, component=self.kind, error=repr(error)
+            )
+            return self._failed(target, Reason.INTERNAL, repr(error))
+        finally:
+            book.busy = False
+            book.last_duration_s = clock.monotonic() - begun
+            metrics.poll_duration.labels(self.kind).observe(book.last_duration_s)
+        self._succeeded(target, poll)
+        return poll
+
+    async def discover(self, target: Target) -> Topology | None:
+        """The fabric's shape as this target sees it; None and a report where that fails."""
+        try:
+            async with asyncio.timeout(max(self._deadline_s, 30.0)):
+                return await self.collector.discover(target)
+        except (TimeoutError, PollError) as error:
+            text = str(error) or "no answer in time"
+            self._context.report.emit(Event.DISCOVERY_FAILED, target.name, error=text)
+        except Exception as error:  # noqa: BLE001 - as in poll
+            self._context.report.emit(
+                Event.COMPONENT_FAILED, target.name, component=self.kind, error=repr(error)
+            )
+        return None
+
+    def status(self) -> list[TargetStatus]:
+        """The books, one line a target."""
+        return [
+            TargetStatus(
+                target.fabric,
+                target.name,
+                self.kind,
+                book.last_success_ns is not None and book.failures_in_row == 0,
+                book.last_success_ns,
+                book.last_duration_s,
+                dict(book.failures),
+                book.last_error,
+            )
+            for target in self.targets
+            for book in (self._books[target.name],)
+        ]
+
+    def inherit(self, old: Guard) -> None:
+        """Keep the books of targets that stay the same across a reload."""
+        for name in self._books.keys() & old._books.keys():
+            self._books[name] = old._books[name]
+
+    @property
+    def _metrics(self) -> SelfMetrics:
+        return self._context.report.metrics
+
+    def _succeeded(self, target: Target, poll: Poll) -> None:
+        book, report = self._books[target.name], self._context.report
+        if book.failures_in_row:
+            report.emit(Event.TARGET_RECOVERED, target.name, after=book.failures_in_row)
+        book.failures_in_row = book.skip = 0
+        book.last_success_ns = self._context.clock.now_ns()
+        book.last_error = ""
+        for reason, count in poll.lost.items():
+            report.metrics.rows_lost.labels(self.kind, reason.value).inc(count)
+        if poll.lost:
+            lost = {reason.value: count for reason, count in poll.lost.items()}
+            report.emit(Event.POLL_PARTIAL, target.name, lost=lost)
+
+    def _failed(self, target: Target, reason: Reason, message: str) -> PollFailure:
+        book, report = self._books[target.name], self._context.report
+        book.failures_in_row += 1
+        book.failures[reason.value] = book.failures.get(reason.value, 0) + 1
+        book.last_error = message
+        book.skip = self._backoff(target.name, book.failures_in_row)
+        report.metrics.poll_failures.labels(self.kind, reason.value).inc()
+        report.emit(Event.POLL_FAILED, target.name, reason=reason.value, error=message)
+        now = self._context.clock.now_ns()
+        return PollFailure(target.name, self.kind, reason, now, message)
+
+    @staticmethod
+    def _backoff(name: str, failures: int) -> int:
+        """Polls to skip: doubling, bounded, and spread over targets that died together."""
+        if failures < _PATIENCE:
+            return 0
+        longest = min(2 ** (failures - _PATIENCE), _LONGEST_BACKOFF)
+        return longest - crc32(f"{name}{failures}".encode()) % (longest // 2 + 1)
