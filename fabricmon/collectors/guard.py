@@ -72,7 +72,7 @@ class Guard:
         await self.collector.stop()
 
     def due(self) -> list[Target]:
-        """Targets to poll now. Backed-off ones count down; one still being polled is passed over."""
+        """Targets to poll now: not those backed off (counted down here) or still being polled."""
         ready = []
         for target in self.targets:
             book = self._books[target.name]

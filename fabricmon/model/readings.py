@@ -117,6 +117,8 @@ class ReadingBatch:
     gauges: NDArray[np.float64] = field(default_factory=lambda: np.empty((0, 0)))
     discontinuity: bool = False
     """The source knows that its counters restarted before this reading (agent restart)."""
+    partial: bool = False
+    """The source tells only what changed: ports that are not named may still be there."""
 
     def __post_init__(self) -> None:
         """Check shapes once, at the border, and freeze the arrays."""

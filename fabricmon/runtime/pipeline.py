@@ -1,0 +1,188 @@
+"""One fabric's way from readings to incidents, driven by `feed`.
+
+    ReadingBatch -> Normalizer -> Frame -> Window -> detector -> Scores -> Diagnoser -> Snapshot
+
+Same items in, same snapshots out: no clock is read here, and nothing depends on threads.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fabricmon.model.readings import ReadingBatch
+from fabricmon.model.snapshot import Snapshot
+from fabricmon.model.stream import PollFailure, Tick
+from fabricmon.model.topology import Topology
+from fabricmon.selfmon import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from fabricmon.api import Context, Detector
+    from fabricmon.diagnose import Diagnoser
+    from fabricmon.model.ports import PortTable
+    from fabricmon.model.snapshot import Scores, TargetStatus
+    from fabricmon.model.stream import Item
+    from fabricmon.model.topology import Intent
+    from fabricmon.model.window import Window
+    from fabricmon.normalize import Normalizer
+
+_PRESENT_POLLS = 3.5
+"""A port is published until it has missed three polls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """The pieces of one pipeline, built by the composition root."""
+
+    table: PortTable
+    normalizer: Normalizer
+    window: Window
+    detector: Detector
+    diagnoser: Diagnoser
+
+
+class Pipeline:
+    """The state of one fabric. Not thread-safe: one caller at a time."""
+
+    def __init__(
+        self,
+        fabric: str,
+        stages: Stages,
+        context: Context,
+        *,
+        intent: Intent | None = None,
+        taps: Sequence[Callable[[Item], None]] = (),
+    ) -> None:
+        """`taps` see every item before it is used (a recorder is one)."""
+        self.fabric = fabric
+        self.topology = Topology()
+        self.ticks = 0
+        self.latest: Snapshot | None = None
+        self._stages = stages
+        self._context = context
+        self._intent = intent
+        self._taps = list(taps)
+        self._target_rows: dict[str, NDArray[np.int32]] = {}
+        self._heard: dict[str, list[NDArray[np.int32]]] = {}
+        self._gone = np.zeros(0, np.bool_)
+        self._refused = 0
+        self.targets: Callable[[], tuple[TargetStatus, ...]] = tuple
+        """Who knows the targets' books; the daemon sets it."""
+
+    @property
+    def table(self) -> PortTable:
+        """The ports of this fabric."""
+        return self._stages.table
+
+    def feed(self, item: Item) -> Snapshot | None:
+        """Take one item; a `Tick` gives a snapshot."""
+        for tap in self._taps:
+            tap(item)
+        match item:
+            case ReadingBatch():
+                self._absorb(item)
+            case Tick():
+                return self._tick(item)
+            case Topology():
+                self._adopt(item)
+            case PollFailure():
+                pass
+        return None
+
+    def forget(self, target: str) -> None:
+        """A target was taken from the config: its ports are not published any more."""
+        rows = self._target_rows.pop(target, None)
+        if rows is not None:
+            kept = list(self._target_rows.values())
+            self._gone[np.setdiff1d(rows, np.concatenate(kept)) if kept else rows] = True
+
+    def _adopt(self, topology: Topology) -> None:
+        merged = self.topology.merged(topology).with_inferred_roles()
+        if self._intent is not None:
+            merged = merged.with_intent(self._intent)
+        if merged == self.topology:
+            return
+        self.topology = merged
+        self.table.adopt(merged)
+        self._context.report.emit(
+            Event.TOPOLOGY_CHANGED, self.fabric, nodes=len(merged.nodes), links=len(merged.links)
+        )
+
+    def _absorb(self, batch: ReadingBatch) -> None:
+        rows = self.table.rows(batch.ports)
+        self._stages.normalizer.absorb(batch)
+        if self.table.refused > self._refused:
+            refused, self._refused = self.table.refused - self._refused, self.table.refused
+            self._context.report.emit(Event.PORTS_REFUSED, batch.target, ports=refused)
+        rows = rows[rows >= 0]
+        if batch.partial:
+            rows = np.union1d(rows, self._target_rows.get(batch.target, rows))
+        self._heard.setdefault(batch.target, []).append(rows)
+
+    def _settle_presence(self) -> None:
+        """Ports that a target which did answer no longer names are gone."""
+        self._grow()
+        for target, heard in self._heard.items():
+            now = heard[0] if len(heard) == 1 else np.unique(np.concatenate(heard))
+            before = self._target_rows.get(target)
+            if before is not now:
+                if before is not None:
+                    self._gone[before] = True
+                self._target_rows[target] = now
+            self._gone[now] = False
+        self._heard.clear()
+
+    def _grow(self) -> None:
+        missing = len(self.table) - len(self._gone)
+        if missing > 0:
+            self._gone = np.concatenate([self._gone, np.zeros(missing, np.bool_)])
+
+    def _tick(self, tick: Tick) -> Snapshot:
+        stages = self._stages
+        with self._timed("normalize"):
+            frame = stages.normalizer.tick(tick.time_ns, tick.interval_s)
+            stages.window.push(frame)
+        with self._timed("detect"):
+            scores = stages.detector.score(stages.window, self.table, self.topology)
+        with self._timed("diagnose"):
+            diagnosis = stages.diagnoser.diagnose(stages.window, scores, self.table, self.topology)
+            stages.detector.feedback(diagnosis.findings)
+        self._count(scores, tick)
+        self._settle_presence()
+        present = (frame.age_s <= _PRESENT_POLLS * tick.interval_s) & ~self._gone[: frame.n_ports]
+        self.ticks += 1
+        self.latest = Snapshot(
+            self.fabric,
+            self.ticks,
+            self.table,
+            self.topology,
+            frame,
+            scores,
+            present,
+            tuple(diagnosis.open),
+            tuple(diagnosis.closed),
+            self.targets(),
+            dict(diagnosis.job_cost),
+        )
+        return self.latest
+
+    def _count(self, scores: Scores, tick: Tick) -> None:
+        metrics = self._context.report.metrics
+        metrics.detector_learning.labels(self.fabric).set(scores.learning)
+        metrics.detector_last_run.labels(self.fabric).set(tick.time_ns / 1e9)
+        metrics.ports.labels(self.fabric).set(len(self.table))
+
+    @contextmanager
+    def _timed(self, stage: str) -> Iterator[None]:
+        clock = self._context.clock
+        begun = clock.monotonic()
+        yield
+        duration = self._context.report.metrics.stage_duration.labels(self.fabric, stage)
+        duration.observe(clock.monotonic() - begun)

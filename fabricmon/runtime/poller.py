@@ -1,0 +1,130 @@
+"""A live fabric: polls its targets at every tick and feeds the pipeline, off the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from fabricmon.model.stream import PollFailure, Tick
+from fabricmon.selfmon import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from fabricmon.api import Context, Target
+    from fabricmon.collectors.guard import Guard
+    from fabricmon.model.snapshot import Snapshot, TargetStatus
+    from fabricmon.model.stream import Item
+    from fabricmon.model.topology import Topology
+    from fabricmon.runtime.pipeline import Pipeline
+
+_SETTLE = 0.8
+"""Share of the interval a tick waits for targets that answered last time."""
+_DISCOVERIES_AT_ONCE = 32
+
+
+class FabricPoller:
+    """Polls every due target, then judges. One worker thread keeps the pipeline in order."""
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        guards: Sequence[Guard],
+        context: Context,
+        interval_s: float,
+        publish: Callable[[Snapshot], None],
+    ) -> None:
+        """`publish` is called in the worker thread with each snapshot."""
+        self.pipeline = pipeline
+        self.guards = list(guards)
+        self._context = context
+        self._interval_s = interval_s
+        self._publish = publish
+        self._worker: ThreadPoolExecutor | None = None
+        self._polls: set[asyncio.Task[None]] = set()
+        self.ready = False
+        """Whether one full cycle of polls has been judged."""
+
+    @property
+    def fabric(self) -> str:
+        """The fabric's name."""
+        return self.pipeline.fabric
+
+    async def start(self) -> None:
+        """Start the collectors."""
+        name = f"pipeline-{self.fabric}"
+        self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
+        self.pipeline.targets = self.status
+        for guard in self.guards:
+            await guard.start()
+
+    async def stop(self) -> None:
+        """Cancel polls in flight and let go of the devices."""
+        for task in self._polls:
+            task.cancel()
+        await asyncio.gather(*self._polls, return_exceptions=True)
+        for guard in self.guards:
+            await guard.stop()
+        if self._worker is not None:
+            self._worker.shutdown(wait=False, cancel_futures=True)
+            self._worker = None
+
+    def status(self) -> tuple[TargetStatus, ...]:
+        """Every target's books."""
+        return tuple(status for guard in self.guards for status in guard.status())
+
+    async def tick(self) -> None:
+        """Poll what is due, wait for those that usually answer, judge what came."""
+        now_ns = self._context.clock.now_ns()
+        expected: set[asyncio.Task[None]] = set()
+        for guard in self.guards:
+            for target in guard.due():
+                task = asyncio.create_task(self._poll(guard, target), name=f"poll-{target.name}")
+                self._polls.add(task)
+                task.add_done_callback(self._polls.discard)
+                if guard.healthy(target):
+                    expected.add(task)
+        if expected:
+            await asyncio.wait(expected, timeout=_SETTLE * self._interval_s)
+        await self._work(self._judge, Tick(now_ns, self._interval_s))
+        self.ready = True
+
+    async def discover(self) -> None:
+        """Ask every target for the fabric's shape, a few at a time."""
+        gate = asyncio.Semaphore(_DISCOVERIES_AT_ONCE)
+
+        async def ask(guard: Guard, target: Target) -> None:
+            async with gate:
+                topology = await guard.discover(target)
+            if topology is not None:
+                await self.feed(topology)
+
+        await asyncio.gather(*(ask(guard, t) for guard in self.guards for t in guard.targets))
+
+    async def feed(self, item: Topology) -> None:
+        """Take a topology from elsewhere (files, jobs)."""
+        await self._work(self._feed, [item])
+
+    async def _poll(self, guard: Guard, target: Target) -> None:
+        outcome = await guard.poll(target)
+        items = [outcome] if isinstance(outcome, PollFailure) else list(outcome.batches)
+        await self._work(self._feed, items)
+
+    async def _work(self, job: Callable[..., None], *args: object) -> None:
+        if self._worker is not None:
+            await asyncio.get_running_loop().run_in_executor(self._worker, job, *args)
+
+    def _feed(self, items: Sequence[Item]) -> None:
+        for item in items:
+            try:
+                self.pipeline.feed(item)
+            except Exception as error:  # noqa: BLE001 - one bad batch must not end the polling
+                self._context.report.emit(
+                    Event.COMPONENT_FAILED, self.fabric, component="pipeline", error=repr(error)
+                )
+
+    def _judge(self, tick: Tick) -> None:
+        snapshot = self.pipeline.feed(tick)
+        if snapshot is not None:
+            self._publish(snapshot)
