@@ -76,6 +76,7 @@ class Collector(Component, Protocol):
     """Reads targets of one kind in one fabric."""
 
     Config: ClassVar[type[Settings]]
+    config: Any
 
     def __init__(self, config: Any, targets: Sequence[Target], context: Context) -> None:
         """Store; nothing else."""
@@ -100,12 +101,16 @@ class Exporter(Component, Protocol):
     """Publishes snapshots. May import `api, model, selfmon, settings, errors, clock` only."""
 
     Config: ClassVar[type[Settings]]
+    config: Any
 
     def __init__(self, config: Any, context: Context) -> None:
         """Store; nothing else."""
 
     def publish(self, snapshot: Snapshot) -> None:
         """Take one tick of one fabric. Runs in a worker thread; must not block on the network."""
+
+    def forget(self, fabric: str) -> None:
+        """A fabric was taken from the config: nothing of it is published any more."""
 
 
 class PageSource(Protocol):
@@ -119,6 +124,7 @@ class Detector(Protocol):
     """Scores every port at every tick. Pure state machine: same frames in, same scores out."""
 
     Config: ClassVar[type[Settings]]
+    config: Any
 
     def __init__(self, config: Any, context: Context) -> None:
         """Store; nothing else."""

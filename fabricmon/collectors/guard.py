@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from fabricmon.errors import PollError, Reason
@@ -62,6 +62,11 @@ class Guard:
         self._context = context
         self._deadline_s = deadline_s
         self._books = {target.name: _Book() for target in targets}
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What makes two guards the same work: kind, config and targets."""
+        return (self.kind, self.collector.config, self.targets)
 
     async def start(self) -> None:
         """Start the collector."""

@@ -81,6 +81,35 @@ class Pipeline:
         """The ports of this fabric."""
         return self._stages.table
 
+    @property
+    def window(self) -> Window:
+        """The recent past."""
+        return self._stages.window
+
+    def inherit(self, old: Pipeline) -> None:
+        """Go on where `old` was, under this pipeline's own config (a reload).
+
+        Counters, history and topology stay; detector and diagnoser stay too unless their config
+        changed, in which case they begin to learn anew.
+        """
+        was, new = old._stages, self._stages
+        same_detector = (type(was.detector), was.detector.config) == (
+            type(new.detector),
+            new.detector.config,
+        )
+        same_diagnoser = was.diagnoser.config == new.diagnoser.config
+        self._stages = Stages(
+            was.table,
+            was.normalizer,
+            was.window,
+            was.detector if same_detector else new.detector,
+            was.diagnoser if same_diagnoser else new.diagnoser,
+        )
+        self.ticks, self.latest, self.targets = old.ticks, old.latest, old.targets
+        self._target_rows, self._heard, self._gone = old._target_rows, old._heard, old._gone
+        self._refused = old._refused
+        self._adopt(old.topology)
+
     def feed(self, item: Item) -> Snapshot | None:
         """Take one item; a `Tick` gives a snapshot."""
         for tap in self._taps:

@@ -10,7 +10,7 @@ from fabricmon.model.stream import PollFailure, Tick
 from fabricmon.selfmon import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from fabricmon.api import Context, Target
     from fabricmon.collectors.guard import Guard
@@ -70,6 +70,35 @@ class FabricPoller:
             self._worker.shutdown(wait=False, cancel_futures=True)
             self._worker = None
 
+    async def replay(self, items: Iterable[Item]) -> None:
+        """Feed what is known from before the start; it is judged, but not published."""
+        await self._work(self._feed, items)
+
+    async def exchange(
+        self, pipeline: Pipeline, guards: Sequence[Guard], interval_s: float
+    ) -> None:
+        """Go on under a new config: what stays is untouched, what is gone is let go of."""
+        kept = [guard for guard in guards if guard in self.guards]
+        dropped = [guard for guard in self.guards if guard not in guards]
+        fresh = [guard for guard in guards if guard not in kept]
+        for guard in fresh:
+            for old in dropped:
+                if old.kind == guard.kind:
+                    guard.inherit(old)
+            await guard.start()
+        self.guards, self._interval_s = list(guards), interval_s
+        for guard in dropped:
+            await guard.stop()
+        names = {target.name for guard in guards for target in guard.targets}
+        gone = {t.name for guard in dropped for t in guard.targets} - names
+        await self._work(self._take_over, pipeline, gone)
+
+    def _take_over(self, pipeline: Pipeline, gone: Iterable[str]) -> None:
+        pipeline.inherit(self.pipeline)
+        for target in sorted(gone):
+            pipeline.forget(target)
+        self.pipeline = pipeline
+
     def status(self) -> tuple[TargetStatus, ...]:
         """Every target's books."""
         return tuple(status for guard in self.guards for status in guard.status())
@@ -115,7 +144,7 @@ class FabricPoller:
         if self._worker is not None:
             await asyncio.get_running_loop().run_in_executor(self._worker, job, *args)
 
-    def _feed(self, items: Sequence[Item]) -> None:
+    def _feed(self, items: Iterable[Item]) -> None:
         for item in items:
             try:
                 self.pipeline.feed(item)

@@ -1,0 +1,281 @@
+"""The daemon: starts everything in order, ticks every fabric, reloads, and stops within seconds."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from fabricmon.errors import FabricmonError
+from fabricmon.runtime.poller import FabricPoller
+from fabricmon.runtime.scheduler import Scheduler
+from fabricmon.selfmon import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+
+    from fabricmon.api import Component, Context, Exporter, Page, Target
+    from fabricmon.collectors.guard import Guard
+    from fabricmon.model.maintenance import Maintenance
+    from fabricmon.model.snapshot import Snapshot
+    from fabricmon.model.stream import Item
+    from fabricmon.model.topology import Topology
+    from fabricmon.model.window import Window
+    from fabricmon.runtime.pipeline import Pipeline
+
+_STOP_S = 1.5
+"""A component that does not stop within this is left behind: SIGTERM ends the daemon within 5 s."""
+
+
+class Server(Protocol):
+    """The web server as the daemon needs it."""
+
+    async def start(self) -> None:
+        """Listen."""
+
+    async def stop(self) -> None:
+        """Stop listening."""
+
+    def publish(self, snapshot: Snapshot) -> None:
+        """Take one tick."""
+
+
+@dataclass(slots=True)
+class FabricPlan:
+    """One fabric as the config wants it."""
+
+    pipeline: Pipeline
+    guards: list[Guard]
+    interval_s: float
+    rediscover_s: float
+    shape: Callable[[], Iterable[Topology]] = tuple
+    """Topologies that come from files and jobs; read again at each rediscovery."""
+    past: Callable[[], Iterable[Item]] = tuple
+    """What is known from before the start; fed once."""
+
+
+@dataclass(slots=True)
+class Assembly:
+    """Everything one config asks for, built and inert."""
+
+    fabrics: dict[str, FabricPlan]
+    exporters: dict[str, Exporter]
+    maintenance: Maintenance
+    probe: Callable[[Target, Guard], Awaitable[Page]]
+    refresh_s: float = 0.0
+    """How often targets kept elsewhere are read again; 0 never."""
+    closers: list[Callable[[], None]] = field(default_factory=list)
+    """Called last at stop (recordings)."""
+
+
+class Daemon:
+    """Runs an assembly until told to stop. Also what the web server sees (`web.State`)."""
+
+    def __init__(
+        self, assembly: Assembly, reassemble: Callable[[], Assembly], context: Context
+    ) -> None:
+        """`reassemble` reads the config again and builds it, inert; it raises `ConfigError`."""
+        self._now = assembly
+        self._reassemble = reassemble
+        self._context = context
+        self._scheduler = Scheduler(context)
+        self._pollers: dict[str, FabricPoller] = {}
+        self._latest: dict[str, Snapshot] = {}
+        self._server: Server | None = None
+        self._stop = asyncio.Event()
+        self._reloading = asyncio.Lock()
+
+    def serve(self, server: Server) -> None:
+        """Attach the web server, which itself needs the daemon."""
+        self._server = server
+
+    # --- what the web server sees -----------------------------------------------------------
+
+    def ready(self) -> bool:
+        """Every fabric has been through its first full poll cycle."""
+        return bool(self._pollers) and all(poller.ready for poller in self._pollers.values())
+
+    def snapshots(self) -> Mapping[str, Snapshot]:
+        """The latest snapshot of each fabric."""
+        return self._latest
+
+    def windows(self) -> Mapping[str, Window]:
+        """The recent past of each fabric."""
+        return {name: plan.pipeline.window for name, plan in self._now.fabrics.items()}
+
+    def targets(self) -> Sequence[Target]:
+        """Every configured target."""
+        return [t for p in self._now.fabrics.values() for guard in p.guards for t in guard.targets]
+
+    def maintenance(self) -> Maintenance:
+        """The declared maintenance windows."""
+        return self._now.maintenance
+
+    async def probe(self, target: str) -> Page:
+        """Poll one configured target now. Raises `LookupError` for a name that is not configured."""
+        for plan in self._now.fabrics.values():
+            for guard in plan.guards:
+                for known in guard.targets:
+                    if known.name == target:
+                        return await self._now.probe(known, guard)
+        raise LookupError(target)
+
+    async def reload(self) -> None:
+        """Validate the config, then apply it whole. Raises `ConfigError`; the old one then stays."""
+        metrics = self._context.report.metrics
+        async with self._reloading:
+            try:
+                new = await asyncio.to_thread(self._reassemble)
+                await self._apply(new)
+            except FabricmonError as error:
+                metrics.reload_ok.set(0)
+                self._context.report.emit(Event.CONFIG_REJECTED, error=str(error))
+                raise
+            metrics.reload_ok.set(1)
+            metrics.reload_time.set(self._context.clock.now_ns() / 1e9)
+            self._context.report.emit(Event.CONFIG_RELOADED)
+
+    # --- life -------------------------------------------------------------------------------
+
+    async def run(self, on_ready: Callable[[], None] = lambda: None) -> None:
+        """Start, call `on_ready`, stay until SIGTERM or SIGINT, stop."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self.request_stop)
+        loop.add_signal_handler(signal.SIGHUP, lambda: loop.create_task(self._reload_quietly()))
+        try:
+            await self.start()
+            on_ready()
+            await self._stop.wait()
+        finally:
+            self._context.report.emit(Event.STOPPING)
+            await self.stop()
+            for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+                loop.remove_signal_handler(number)
+            self._context.report.emit(Event.STOPPED)
+
+    def request_stop(self) -> None:
+        """End `run` as soon as what runs has stopped."""
+        self._stop.set()
+
+    async def start(self) -> None:
+        """Exporters, web server, then each fabric's collectors and its schedule."""
+        metrics = self._context.report.metrics
+        metrics.reload_ok.set(1)
+        metrics.reload_time.set(self._context.clock.now_ns() / 1e9)
+        for exporter in self._now.exporters.values():
+            await exporter.start()
+        if self._server is not None:
+            await self._server.start()
+        for name, plan in self._now.fabrics.items():
+            await self._start_fabric(name, plan)
+        if self._now.refresh_s:
+            self._scheduler.every(
+                "targets", self._now.refresh_s, self._reload_quietly, first_s=self._now.refresh_s
+            )
+        await self._scheduler.start()
+        self._context.report.emit(Event.STARTED, fabrics=len(self._now.fabrics))
+
+    async def stop(self) -> None:
+        """In reverse; each piece has a bounded time."""
+        components: list[Component] = [self._scheduler, *self._pollers.values()]
+        if self._server is not None:
+            components.append(self._server)
+        components.extend(self._now.exporters.values())
+        for component in components:
+            try:
+                await asyncio.wait_for(component.stop(), _STOP_S)
+            except TimeoutError:
+                name = type(component).__name__
+                self._context.report.emit(Event.COMPONENT_FAILED, name, error="does not stop")
+        for close in self._now.closers:
+            close()
+        self._pollers.clear()
+
+    # --- fabrics ----------------------------------------------------------------------------
+
+    async def _start_fabric(self, name: str, plan: FabricPlan) -> None:
+        poller = FabricPoller(
+            plan.pipeline, plan.guards, self._context, plan.interval_s, self._publish
+        )
+        self._pollers[name] = poller
+        await poller.start()
+        await poller.replay(plan.past())
+        self._schedule(name, plan, poller)
+
+    def _schedule(self, name: str, plan: FabricPlan, poller: FabricPoller) -> None:
+        async def rediscover() -> None:
+            for topology in await asyncio.to_thread(lambda: list(plan.shape())):
+                await poller.feed(topology)
+            await poller.discover()
+
+        self._scheduler.every(f"discover-{name}", plan.rediscover_s, rediscover)
+        self._scheduler.every(f"tick-{name}", plan.interval_s, poller.tick)
+
+    def _publish(self, snapshot: Snapshot) -> None:
+        """In a worker thread: hand one tick to everybody. One that fails costs only itself."""
+        self._latest[snapshot.fabric] = snapshot
+        takers: list[Exporter | Server] = list(self._now.exporters.values())
+        if self._server is not None:
+            takers.append(self._server)
+        for taker in takers:
+            try:
+                taker.publish(snapshot)
+            except Exception as error:  # noqa: BLE001 - an exporter is a border
+                name = type(taker).__name__
+                self._context.report.emit(Event.COMPONENT_FAILED, name, error=repr(error))
+
+    # --- reload -----------------------------------------------------------------------------
+
+    async def _reload_quietly(self) -> None:
+        try:
+            await self.reload()
+        except FabricmonError:
+            pass  # reported by reload itself; the old config stays
+
+    async def _apply(self, new: Assembly) -> None:
+        """Put `new` in place of what runs. Pipelines, and guards that did not change, stay."""
+        for name, exporter in new.exporters.items():
+            old = self._now.exporters.get(name)
+            if old is not None and _same(old, exporter):
+                new.exporters[name] = old
+            else:
+                await exporter.start()
+        closers, self._now.closers = self._now.closers, []
+        dropped = [e for n, e in self._now.exporters.items() if new.exporters.get(n) is not e]
+        for name in self._now.fabrics.keys() - new.fabrics.keys():
+            await self._end_fabric(name)
+        for name, plan in new.fabrics.items():
+            old_plan = self._now.fabrics.get(name)
+            if old_plan is not None:
+                await self._renew(name, old_plan, plan)
+        fresh = new.fabrics.keys() - self._now.fabrics.keys()
+        self._now = new
+        for name in sorted(fresh):
+            await self._start_fabric(name, new.fabrics[name])
+        for exporter in dropped:
+            await exporter.stop()
+        for close in closers:
+            close()
+
+    async def _renew(self, name: str, old: FabricPlan, new: FabricPlan) -> None:
+        new.guards[:] = [
+            next((kept for kept in old.guards if kept.key == guard.key), guard)
+            for guard in new.guards
+        ]
+        poller = self._pollers[name]
+        await poller.exchange(new.pipeline, new.guards, new.interval_s)
+        self._schedule(name, new, poller)
+
+    async def _end_fabric(self, name: str) -> None:
+        self._scheduler.remove(f"tick-{name}")
+        self._scheduler.remove(f"discover-{name}")
+        await self._pollers.pop(name).stop()
+        self._latest.pop(name, None)
+        for exporter in self._now.exporters.values():
+            exporter.forget(name)
+
+
+def _same(a: Exporter, b: Exporter) -> bool:
+    return type(a) is type(b) and a.config == b.config
