@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
@@ -113,7 +114,7 @@ class Daemon:
         return self._now.maintenance
 
     async def probe(self, target: str) -> Page:
-        """Poll one configured target now. Raises `LookupError` for a name that is not configured."""
+        """Poll one configured target now. Raises `LookupError` for a name that is not known."""
         for plan in self._now.fabrics.values():
             for guard in plan.guards:
                 for known in guard.targets:
@@ -122,7 +123,7 @@ class Daemon:
         raise LookupError(target)
 
     async def reload(self) -> None:
-        """Validate the config, then apply it whole. Raises `ConfigError`; the old one then stays."""
+        """Validate the config, then apply it whole. Raises `ConfigError`; then the old one stays."""
         metrics = self._context.report.metrics
         async with self._reloading:
             try:
@@ -229,10 +230,8 @@ class Daemon:
     # --- reload -----------------------------------------------------------------------------
 
     async def _reload_quietly(self) -> None:
-        try:
+        with suppress(FabricmonError):  # reported by reload itself; the old config stays
             await self.reload()
-        except FabricmonError:
-            pass  # reported by reload itself; the old config stays
 
     async def _apply(self, new: Assembly) -> None:
         """Put `new` in place of what runs. Pipelines, and guards that did not change, stay."""
