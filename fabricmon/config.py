@@ -26,9 +26,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, Field, RootModel, model_validator
+from pydantic import AwareDatetime, BaseModel, Field, RootModel, model_validator
 
 from fabricmon import yamlfile
+from fabricmon.model.maintenance import MaintenanceWindow
 from fabricmon.model.topology import Ecn, Intent, Technology
 from fabricmon.settings import Duration, Secret, Settings, validate
 
@@ -157,10 +158,19 @@ class JobsConfig(Settings):
 class MaintenanceConfig(Settings):
     """A window of planned work: incidents there are kept and marked, alerts are not fired."""
 
-    device: str
+    device: Label
     port: str = ""
-    from_: Annotated[str, Field(alias="from")]
-    to: str
+    fabric: str = ""
+    from_: Annotated[AwareDatetime, Field(alias="from")]
+    to: AwareDatetime
+    comment: str = ""
+
+    def window(self) -> MaintenanceWindow:
+        """The model form."""
+        start, end = (round(at.timestamp() * 1e9) for at in (self.from_, self.to))
+        return MaintenanceWindow(
+            self.device, start, end, self.port, self.fabric, self.comment, "config"
+        )
 
 
 class Config(Settings):
@@ -208,9 +218,13 @@ class Loaded:
         return self.document.error(message, path)
 
 
-def load(path: Path | None) -> Loaded:
-    """Read and validate the file; None is the empty config. Raises `ConfigError`."""
-    document = yamlfile.load(path) if path else yamlfile.loads("", file="<no config file>")
+def load(path: Path) -> Loaded:
+    """Read and validate one file. Raises `ConfigError`."""
+    return accept(yamlfile.load(path))
+
+
+def accept(document: Document) -> Loaded:
+    """Validate a document as a config; an empty one is valid. Raises `ConfigError`."""
     if document.data is None:
         document = yamlfile.Document(document.file, {}, document.lines)
     if not isinstance(document.data, dict):

@@ -123,7 +123,7 @@ class Daemon:
         raise LookupError(target)
 
     async def reload(self) -> None:
-        """Validate the config, then apply it whole. Raises `ConfigError`; then the old one stays."""
+        """Validate the config, then apply it whole. On `ConfigError` the old one stays."""
         metrics = self._context.report.metrics
         async with self._reloading:
             try:

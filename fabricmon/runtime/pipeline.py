@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from fabricmon.api import Context, Detector
     from fabricmon.diagnose import Diagnoser
+    from fabricmon.model.maintenance import Maintenance
     from fabricmon.model.ports import PortTable
     from fabricmon.model.snapshot import Scores, TargetStatus
     from fabricmon.model.stream import Item
@@ -58,6 +59,7 @@ class Pipeline:
         context: Context,
         *,
         intent: Intent | None = None,
+        maintenance: Maintenance | None = None,
         taps: Sequence[Callable[[Item], None]] = (),
     ) -> None:
         """`taps` see every item before it is used (a recorder is one)."""
@@ -68,6 +70,7 @@ class Pipeline:
         self._stages = stages
         self._context = context
         self._intent = intent
+        self._maintenance = maintenance
         self._taps = list(taps)
         self._target_rows: dict[str, NDArray[np.int32]] = {}
         self._heard: dict[str, list[NDArray[np.int32]]] = {}
@@ -183,6 +186,9 @@ class Pipeline:
         with self._timed("diagnose"):
             diagnosis = stages.diagnoser.diagnose(stages.window, scores, self.table, self.topology)
             stages.detector.feedback(diagnosis.findings)
+        if self._maintenance is not None:
+            for incident in diagnosis.open:
+                incident.maintenance = self._maintenance.covers(incident, tick.time_ns)
         self._count(scores, tick)
         self._settle_presence()
         present = (frame.age_s <= _PRESENT_POLLS * tick.interval_s) & ~self._gone[: frame.n_ports]

@@ -1,0 +1,260 @@
+"""The composition root: builds every component by hand from the config.
+
+Constructors are inert, so building is cheap and touches nothing; `fabricmon check` stops here.
+Only `Daemon.start` and `offline.drive` bring what is built to life.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from fabricmon import config as config_file
+from fabricmon import plugins, yamlfile
+from fabricmon.api import Context, Credential, Target
+from fabricmon.clock import SystemClock
+from fabricmon.collectors.guard import Guard
+from fabricmon.diagnose import DiagnoseConfig, Diagnoser
+from fabricmon.errors import ConfigError, PluginError
+from fabricmon.model.maintenance import Maintenance
+from fabricmon.model.ports import PortTable
+from fabricmon.model.stream import Tick
+from fabricmon.model.window import Window
+from fabricmon.normalize import Normalizer
+from fabricmon.runtime import inventory
+from fabricmon.runtime.daemon import Assembly, Daemon, FabricPlan
+from fabricmon.runtime.pipeline import Pipeline, Stages
+from fabricmon.selfmon import Reporter, configure_logging
+from fabricmon.settings import validate
+from fabricmon.web import WebConfig, WebServer
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+
+    from fabricmon.api import Detector, Exporter, Page
+    from fabricmon.config import FabricConfig, Loaded
+    from fabricmon.model.stream import Item
+    from fabricmon.model.topology import Intent, Topology
+
+DEMO = """\
+# What `fabricmon run` does without a config: an embedded simulated fabric with changing faults.
+interval: 1s
+fabrics:
+  - {name: demo, technology: roce, intent: {lossless_queues: [3], ecn: required}}
+targets:
+  - {collector: simulated, name: simulated, address: demo}
+"""
+
+_DEMO_NAME = "<built-in demo>"
+_DEADLINE = 0.9
+"""Share of the interval one poll of one target may take."""
+
+
+def load(path: Path | None) -> Loaded:
+    """The config at `path`, or the demo's. Raises `ConfigError`."""
+    if path is not None:
+        return config_file.load(path)
+    return config_file.accept(yamlfile.loads(DEMO, file=_DEMO_NAME))
+
+
+def make_context(
+    loaded: Loaded | None = None,
+    *,
+    quiet: bool = False,
+    level: str | None = None,
+    fmt: str | None = None,
+) -> Context:
+    """Clock and reporter; `quiet` counts events without logging them."""
+    clock = SystemClock()
+    if quiet:
+        return Context(clock, Reporter(clock))
+    log = loaded.config.log if loaded else config_file.LogConfig()
+    logger = configure_logging(level or log.level, fmt or log.format)
+    return Context(clock, Reporter(clock, logger))
+
+
+def web_config(loaded: Loaded, **given: Any) -> WebConfig:
+    """The `web` section; what was given on the command line wins."""
+    section = loaded.section(("web",), WebConfig)
+    chosen = {key: value for key, value in given.items() if value is not None}
+    try:
+        return WebConfig.model_validate({**section.model_dump(), **chosen})
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ConfigError(str(first["msg"]), key=f"--web.{first['loc'][0]}") from error
+
+
+def intent_of(loaded: Loaded | None) -> Intent | None:
+    """The declared intent of the config's first fabric, for replay under a config."""
+    return loaded.config.fabrics[0].intent.intent() if loaded else None
+
+
+def make_pipeline(
+    fabric: str,
+    context: Context,
+    loaded: Loaded | None = None,
+    *,
+    intent: Intent | None = None,
+    taps: Sequence[Callable[[Item], None]] = (),
+    maintenance: Maintenance | None = None,
+) -> Pipeline:
+    """One fabric's pipeline, under the config's `detect`, `diagnose` and `limits`."""
+    limit = loaded.config.limits.ports if loaded else config_file.LimitsConfig().ports
+    table = PortTable(limit)
+    diagnose = loaded.section(("diagnose",), DiagnoseConfig) if loaded else DiagnoseConfig()
+    stages = Stages(
+        table,
+        Normalizer(table, fabric, context),
+        Window(),
+        _make_detector(loaded, context),
+        Diagnoser(diagnose, fabric, context),
+    )
+    return Pipeline(fabric, stages, context, intent=intent, taps=taps, maintenance=maintenance)
+
+
+def _make_detector(loaded: Loaded | None, context: Context) -> Detector:
+    written: dict[str, Any] = dict(loaded.config.detect) if loaded else {}
+    factory = _plugin(loaded, plugins.DETECTORS, written.pop("kind", "forest"), ("detect", "kind"))
+    section = (
+        validate(factory.Config, loaded.document, written, ("detect",))
+        if loaded
+        else factory.Config()
+    )
+    made: Detector = factory(section, context)
+    return made
+
+
+def _plugin(loaded: Loaded | None, group: str, kind: str, at: tuple[str | int, ...]) -> Any:
+    """The plug-in class; an error names the place in the config that asked for it."""
+    try:
+        return plugins.find(group, kind)
+    except PluginError as error:
+        if loaded is None:
+            raise
+        raise loaded.error(str(error), at) from error
+
+
+# --- the daemon ------------------------------------------------------------------------------
+
+
+def assemble(loaded: Loaded, context: Context, *, fetch: bool = True) -> Assembly:
+    """Everything the config asks for, built and inert. Raises `ConfigError`.
+
+    With `fetch` off, targets behind `http_sd` are left out: nothing is touched (`check`).
+    """
+    config = loaded.config
+    maintenance = Maintenance(window.window() for window in config.maintenance)
+    targets = list(_targets(loaded, fetch=fetch))
+    if len(targets) > config.limits.targets:
+        raise loaded.error(f"{len(targets)} targets; the limit is {config.limits.targets}")
+    fabrics = {
+        fabric.name: _plan(loaded, fabric, targets, context, maintenance)
+        for fabric in config.fabrics
+    }
+    exporters: dict[str, Exporter] = {}
+    for kind in sorted(config.exporters):
+        factory = _plugin(loaded, plugins.EXPORTERS, kind, ("exporters", kind))
+        exporters[kind] = factory(loaded.section(("exporters", kind), factory.Config), context)
+    elsewhere = any(target.file_sd or target.http_sd for target in config.targets)
+    probe = _make_probe(loaded, context)
+    return Assembly(fabrics, exporters, maintenance, probe, refresh_s=60.0 if elsewhere else 0.0)
+
+
+def _targets(loaded: Loaded, *, fetch: bool) -> Iterator[tuple[str, Target]]:
+    """(collector, target) for every target, those kept elsewhere included."""
+    config = loaded.config
+    credentials = {
+        name: Credential(name, written.secrets(), written.options())
+        for name, written in config.credentials.items()
+    }
+    for i, written in enumerate(config.targets):
+        for entry in inventory.entries(written, loaded.document, ("targets", i), fetch=fetch):
+            credential = entry.credential or written.credential
+            if credential and credential not in credentials:
+                raise loaded.error(
+                    f"{entry.address}: unknown credential {credential!r}", ("targets", i)
+                )
+            yield (
+                written.collector,
+                Target(
+                    written.fabric or config.fabrics[0].name,
+                    entry.name,
+                    entry.address,
+                    credentials.get(credential),
+                    entry.mapping or written.mapping,
+                    written.options or None,
+                ),
+            )
+
+
+def _plan(
+    loaded: Loaded,
+    fabric: FabricConfig,
+    targets: Sequence[tuple[str, Target]],
+    context: Context,
+    maintenance: Maintenance,
+) -> FabricPlan:
+    config = loaded.config
+    guards = []
+    for kind in sorted({kind for kind, target in targets if target.fabric == fabric.name}):
+        own = [target for k, target in targets if (k, target.fabric) == (kind, fabric.name)]
+        at = next(i for i, written in enumerate(config.targets) if written.collector == kind)
+        factory = _plugin(loaded, plugins.COLLECTORS, kind, ("targets", at, "collector"))
+        section = loaded.section(("collectors", kind), factory.Config)
+        collector = factory(section, own, context)
+        guards.append(Guard(kind, collector, own, context, _DEADLINE * config.interval))
+    intent = fabric.intent.intent()
+    pipeline = make_pipeline(fabric.name, context, loaded, intent=intent, maintenance=maintenance)
+    return FabricPlan(
+        pipeline,
+        guards,
+        config.interval,
+        fabric.topology.refresh,
+        shape=lambda: _shape(loaded, fabric),
+    )
+
+
+def _shape(loaded: Loaded, fabric: FabricConfig) -> Iterable[Topology]:
+    """What files say of the fabric: its topology, and its jobs."""
+    return ()
+
+
+def _again(loaded: Loaded) -> Loaded:
+    """The same config, read again; the demo's never changes."""
+    file = loaded.document.file
+    return load(None if file == _DEMO_NAME else Path(file))
+
+
+def _make_probe(loaded: Loaded, context: Context) -> Callable[[Target, Guard], Awaitable[Page]]:
+    async def probe(target: Target, guard: Guard) -> Page:
+        """One poll through a pipeline of its own, rendered by an exporter of its own."""
+        async with asyncio.timeout(_DEADLINE * loaded.config.interval):
+            poll = await guard.collector.poll(target)
+        quiet = Context(context.clock, Reporter(context.clock))
+        factory = plugins.find(plugins.EXPORTERS, "prometheus")
+        exporter = factory(factory.Config(), quiet)
+
+        def render() -> Page:
+            pipeline = make_pipeline(target.fabric, quiet, loaded)
+            for batch in poll.batches:
+                pipeline.feed(batch)
+            snapshot = pipeline.feed(Tick(context.clock.now_ns(), loaded.config.interval))
+            exporter.publish(snapshot)
+            page: Page = exporter.page({}, openmetrics=False)
+            return page
+
+        return await asyncio.to_thread(render)
+
+    return probe
+
+
+def make_daemon(loaded: Loaded, context: Context, web: WebConfig) -> tuple[Daemon, WebServer]:
+    """The daemon and its web server, inert."""
+    assembly = assemble(loaded, context)
+    daemon = Daemon(assembly, lambda: assemble(_again(loaded), context), context)
+    server = WebServer(web, context, daemon, assembly.exporters["prometheus"])
+    daemon.serve(server)
+    return daemon, server

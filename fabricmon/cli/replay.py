@@ -1,0 +1,51 @@
+"""`fabricmon replay`: recorded dumps through the whole pipeline, faster than real time."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from fabricmon.cli.common import (
+    config_option,
+    fail_on_incident,
+    output_option,
+    print_incidents,
+)
+
+
+@click.command()
+@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
+@config_option
+@click.option("--fabric", default="replay", show_default=True, help="The fabric's name.")
+@click.option(
+    "--columns",
+    type=click.Path(path_type=Path, dir_okay=False, exists=True),
+    help="Which CSV column is what (YAML).",
+)
+@output_option("text", "json")
+@fail_on_incident
+def command(
+    paths: tuple[Path, ...],
+    config: Path | None,
+    fabric: str,
+    columns: Path | None,
+    output: str,
+    fail_on_incident: bool,
+) -> None:
+    """Judge dumps: recordings, interchange dumps, tool output, gNMI files, CSV.
+
+    What a file is, is found by looking at it. A bad record costs that record and is named.
+    """
+    from fabricmon import app, record
+    from fabricmon.runtime.offline import drive
+
+    loaded = app.load(config) if config else None
+    context = app.make_context(loaded)
+    source = record.open_source(paths, fabric=fabric, columns=columns, context=context)
+    pipeline = app.make_pipeline(source.fabric, context, loaded, intent=app.intent_of(loaded))
+    outcome = drive(source.items(), pipeline)
+    print_incidents(outcome.worst_first(), output)
+    if fail_on_incident and outcome.incidents:
+        sys.exit(1)

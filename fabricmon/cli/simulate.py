@@ -1,0 +1,73 @@
+"""`fabricmon simulate`: a scenario through the whole pipeline, faster than real time."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from fabricmon.cli.common import fail_on_incident, output_option, print_incidents, print_json
+
+
+@click.command()
+@click.argument("name", required=False)
+@click.option("--list", "listing", is_flag=True, help="List every scenario.")
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed of everything random.")
+@click.option("--ports", type=click.IntRange(min=1), help="About how many switch ports.")
+@click.option("--duration", help="How long, such as 10m.")
+@click.option("--poll", help="Poll interval, such as 5s.")
+@click.option(
+    "--write", "directory", type=click.Path(path_type=Path), help="Write dumps to this directory."
+)
+@click.option("--as", "as_", help="The dumps' format (with --write).")
+@output_option("text", "json")
+@fail_on_incident
+def command(
+    name: str | None,
+    listing: bool,
+    seed: int,
+    ports: int | None,
+    duration: str | None,
+    poll: str | None,
+    directory: Path | None,
+    as_: str | None,
+    output: str,
+    fail_on_incident: bool,
+) -> None:
+    """Run scenario NAME (or a scenario file) and print the incidents it leads to."""
+    from fabricmon import app, simulate
+    from fabricmon.runtime.offline import drive
+    from fabricmon.settings import parse_duration
+
+    if listing or name is None:
+        _list(output)
+        return
+    simulation = simulate.load(
+        name,
+        seed=seed,
+        ports=ports,
+        duration=parse_duration(duration) if duration else None,
+        poll=parse_duration(poll) if poll else None,
+    )
+    if directory is not None:
+        app.write_dump(simulation, directory, as_ or "interchange")
+        return
+    context = app.make_context()
+    outcome = drive(simulation.items(), app.make_pipeline(simulation.fabric, context))
+    print_incidents(outcome.worst_first(), output)
+    if fail_on_incident and outcome.incidents:
+        sys.exit(1)
+
+
+def _list(output: str) -> None:
+    from fabricmon import simulate
+
+    rows = simulate.catalogue()
+    if output == "json":
+        print_json([{"name": row.name, "kind": row.kind, "title": row.title} for row in rows])
+        return
+    width = max(len(row.name) for row in rows)
+    kinds = max(len(row.kind) for row in rows)
+    for row in rows:
+        click.echo(f"{row.name:<{width}}  {row.kind:<{kinds}}  {row.title}")

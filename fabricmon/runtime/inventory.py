@@ -1,0 +1,99 @@
+"""Targets kept elsewhere: `file_sd` files and `http_sd` answers, in Prometheus' own format.
+
+A list of groups, `{"targets": ["leaf1:161"], "labels": {"name": "leaf1", "credential": "ro"}}`.
+The labels `name` (for a group of one), `credential` and `mapping` are ours; others are ignored, so
+that a file made for Prometheus serves as it is.
+"""
+
+from __future__ import annotations
+
+import glob
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from fabricmon import yamlfile
+from fabricmon.errors import ConfigError
+from fabricmon.settings import Settings, validate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fabricmon.config import TargetConfig
+    from fabricmon.yamlfile import Document
+
+_MAX_ANSWER = 16 << 20
+_TIMEOUT_S = 10.0
+
+
+class Entry(NamedTuple):
+    """One target as an inventory names it."""
+
+    name: str
+    address: str
+    credential: str = ""
+    mapping: str = ""
+
+
+class _Group(Settings):
+    targets: list[str]
+    labels: dict[str, str] = {}
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """An inventory that sends us elsewhere could send us anywhere."""
+
+    def redirect_request(self, *_args: object, **_kw: object) -> None:
+        return None
+
+
+def entries(
+    written: TargetConfig, document: Document, at: tuple[str | int, ...], *, fetch: bool
+) -> Iterator[Entry]:
+    """Every target that one item of `targets:` stands for. Raises `ConfigError`."""
+    if written.address:
+        yield Entry(written.name or written.address, written.address)
+    for pattern in written.file_sd:
+        files = sorted(glob.glob(pattern))  # noqa: PTH207 - an absolute pattern, as Prometheus takes
+        if not files and not glob.has_magic(pattern):
+            raise document.error(f"{pattern} does not exist", (*at, "file_sd"))
+        for name in files:
+            yield from _groups(yamlfile.load(Path(name)))
+    if written.http_sd and fetch:
+        text = _get(written.http_sd, document, (*at, "http_sd"))
+        yield from _groups(yamlfile.loads(text, file=written.http_sd))
+
+
+def _groups(document: Document) -> Iterator[Entry]:
+    data = document.data if document.data is not None else []
+    if not isinstance(data, list):
+        raise document.error("an inventory is a list of {targets, labels}")
+    for i, item in enumerate(data):
+        group = validate(_Group, document, item, (i,))
+        if "name" in group.labels and len(group.targets) > 1:
+            raise document.error("`name` fits a group of one target", (i, "labels", "name"))
+        for address in group.targets:
+            yield Entry(
+                group.labels.get("name", address),
+                address,
+                group.labels.get("credential", ""),
+                group.labels.get("mapping", ""),
+            )
+
+
+def _get(url: str, document: Document, at: tuple[str | int, ...]) -> str:
+    if not url.startswith(("http://", "https://")):
+        raise document.error("an address begins with http:// or https://", at)
+    opener = urllib.request.build_opener(_NoRedirect)
+    try:
+        with opener.open(url, timeout=_TIMEOUT_S) as answer:
+            body: bytes = answer.read(_MAX_ANSWER + 1)
+    except (OSError, ValueError) as error:
+        raise document.error(f"{url}: {error}", at) from error
+    if len(body) > _MAX_ANSWER:
+        raise document.error(f"{url}: larger than {_MAX_ANSWER >> 20} MiB", at)
+    try:
+        return body.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError("not UTF-8", file=url) from error
