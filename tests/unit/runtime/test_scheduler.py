@@ -1,0 +1,100 @@
+"""The schedule: coarse jobs that clock steps neither stop nor flood."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+from fabricmon.api import Context
+from fabricmon.clock import SystemClock
+from fabricmon.runtime.scheduler import Scheduler, _Paced
+from fabricmon.selfmon import Reporter
+from fabricmon.testing import ManualClock
+
+
+class _Stepping(SystemClock):
+    """Real time with a wall clock that can be stepped."""
+
+    step_ns = 0
+
+    def now_ns(self) -> int:
+        """Stepped wall time."""
+        return super().now_ns() + self.step_ns
+
+
+class TestPaced:
+    async def test_never_in_the_past(self, clock: ManualClock) -> None:
+        """After thirty days of sleep there is one next run, not 259,200 missed ones."""
+        trigger = _Paced(clock, 10.0, 0.0)
+        now = datetime(2026, 1, 1, tzinfo=UTC)
+        later = now + timedelta(days=30)
+        await clock.advance(3.0)
+        following = trigger.get_next_fire_time(now, later)
+        assert timedelta(seconds=7) == following - later
+
+    async def test_keeps_its_grid(self, clock: ManualClock) -> None:
+        """A late run does not shift the ones after it."""
+        trigger = _Paced(clock, 10.0, 0.0)
+        now = datetime(2026, 1, 1, tzinfo=UTC)
+        await clock.advance(10.4)
+        at = trigger.get_next_fire_time(now, now)
+        assert abs((at - now).total_seconds() - 9.6) < 1e-6
+
+    async def test_a_timer_that_fires_early_does_not_fire_twice(self, clock: ManualClock) -> None:
+        """A hair before the grid point counts as the grid point."""
+        trigger = _Paced(clock, 10.0, 0.0)
+        now = datetime(2026, 1, 1, tzinfo=UTC)
+        await clock.advance(9.999)
+        at = trigger.get_next_fire_time(now, now)
+        assert abs((at - now).total_seconds() - 10.001) < 1e-6
+
+
+async def test_jobs_run_and_a_failing_one_goes_on(context: Context) -> None:
+    """A job that raises is reported and runs again."""
+    scheduler = Scheduler(Context(SystemClock(), context.report))
+    ran = asyncio.Event()
+    runs = 0
+
+    async def job() -> None:
+        nonlocal runs
+        runs += 1
+        if runs == 3:
+            ran.set()
+        raise ValueError("broken")
+
+    scheduler.every("job", 0.02, job)
+    await scheduler.start()
+    await asyncio.wait_for(ran.wait(), 10)
+    await scheduler.stop()
+    registry = context.report.metrics.registry
+    failed = registry.get_sample_value("fabricmon_self_events_total", {"event": "component_failed"})
+    assert failed is not None
+    assert failed >= 3
+
+
+async def test_a_step_back_does_not_stop_the_jobs() -> None:
+    """An hour back: the watchdog re-arms, and the job runs on within seconds."""
+    clock = _Stepping()
+    report = Reporter(clock)
+    scheduler = Scheduler(Context(clock, report))
+    stepped, after = asyncio.Event(), asyncio.Event()
+
+    async def job() -> None:
+        if stepped.is_set():
+            after.set()
+
+    scheduler.every("job", 0.05, job)
+    await scheduler.start()
+    await asyncio.sleep(0.1)
+    clock.step_ns = -3600 * 10**9
+    stepped.set()
+    await asyncio.wait_for(after.wait(), 20)
+    for _ in range(200):
+        count = report.metrics.registry.get_sample_value(
+            "fabricmon_self_events_total", {"event": "clock_stepped"}
+        )
+        if count:
+            break
+        await asyncio.sleep(0.05)
+    await scheduler.stop()
+    assert 1 == count
