@@ -1,0 +1,94 @@
+"""Incidents as JSON lines: one when it opens, when it changes, and when it closes.
+
+Each line is the incident's stable JSON with `event` in front (`opened`, `updated`, `closed`). The
+file is opened for each tick that has something to say, so that `logrotate` may move it any time.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from fabricmon.model.incident import IncidentState
+from fabricmon.selfmon import Event
+from fabricmon.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fabricmon.api import Context
+    from fabricmon.model.incident import Incident
+    from fabricmon.model.snapshot import Snapshot
+
+
+class JsonlConfig(Settings):
+    """What users write under `exporters: jsonl:`."""
+
+    path: Path = Path("incidents.jsonl")
+
+
+class JsonlExporter:
+    """Appends to one file. Costs alone do not make a line; the closing line has the final ones."""
+
+    Config: ClassVar[type[Settings]] = JsonlConfig
+
+    def __init__(self, config: JsonlConfig, context: Context) -> None:
+        """Store; nothing else."""
+        self._path = config.path
+        self._context = context
+        self._seen: dict[str, dict[str, tuple[Any, ...]]] = {}
+        """Fabric -> incident id -> what was last written of it."""
+
+    async def start(self) -> None:
+        """Begin anew: what is open is written as opened."""
+        self._seen.clear()
+
+    async def stop(self) -> None:
+        """Nothing is held open."""
+
+    def publish(self, snapshot: Snapshot) -> None:
+        """Write what changed at this tick."""
+        import orjson  # noqa: PLC0415 - only a daemon that writes needs it
+
+        lines = [
+            orjson.dumps({"event": event, **incident.to_json()}, option=orjson.OPT_APPEND_NEWLINE)
+            for event, incident in self._changes(snapshot)
+        ]
+        if not lines:
+            return
+        try:
+            with self._path.open("ab") as file:
+                file.write(b"".join(lines))
+        except OSError as error:
+            self._context.report.emit(
+                Event.EXPORT_FAILED, "jsonl", error=error.strerror, lost=len(lines)
+            )
+
+    def _changes(self, snapshot: Snapshot) -> Iterator[tuple[str, Incident]]:
+        seen = self._seen.setdefault(snapshot.fabric, {})
+        now: dict[str, tuple[Any, ...]] = {}
+        for incident in (*snapshot.incidents, *snapshot.closed):
+            known = seen.get(incident.id)
+            if incident.state is IncidentState.CLOSED:
+                yield "closed", incident
+                continue
+            now[incident.id] = _essence(incident)
+            if known is None:
+                yield "opened", incident
+            elif known != now[incident.id]:
+                yield "updated", incident
+        self._seen[snapshot.fabric] = now
+
+
+def _essence(incident: Incident) -> tuple[Any, ...]:
+    """What makes a new line worth writing."""
+    return (
+        incident.kind,
+        incident.reason,
+        incident.verdict,
+        incident.severity,
+        incident.state,
+        incident.maintenance,
+        incident.cause and (incident.cause.device, incident.cause.port),
+        frozenset((victim.device, victim.port) for victim in incident.victims),
+    )
