@@ -1,0 +1,104 @@
+"""One tick of one fabric: from frames and scores to incidents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fabricmon.diagnose import rules
+from fabricmon.diagnose.arbiter import arbitrate
+from fabricmon.diagnose.config import DiagnoseConfig
+from fabricmon.diagnose.cost import Cost
+from fabricmon.diagnose.levels import Levels
+from fabricmon.diagnose.shape import Shape
+from fabricmon.diagnose.tracker import Tracker
+from fabricmon.diagnose.view import FabricView
+from fabricmon.selfmon import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fabricmon.api import Context, Rule
+    from fabricmon.model.incident import Finding, Incident
+    from fabricmon.model.ports import PortTable
+    from fabricmon.model.snapshot import Scores
+    from fabricmon.model.topology import Topology
+    from fabricmon.model.window import Window
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """What one tick amounts to.
+
+    `findings` are the claims that stand at this tick; `open` incidents (open or clearing), worst
+    first; `closed` those that closed at this tick; `job_cost` stalled GPU-seconds since start.
+    """
+
+    findings: Sequence[Finding]
+    open: Sequence[Incident]
+    closed: Sequence[Incident]
+    job_cost: dict[str, float]
+
+
+class Diagnoser:
+    """The state of one fabric's diagnosis. Same frames in, same incidents out."""
+
+    Config = DiagnoseConfig
+
+    def __init__(self, config: DiagnoseConfig, fabric: str, context: Context) -> None:
+        """Rules are built at the first tick; nothing is imported here."""
+        self.config = config
+        self._fabric = fabric
+        self._context = context
+        self._levels = Levels()
+        self._cost = Cost()
+        self._shape: Shape | None = None
+        self._rules: list[Rule] | None = None
+        self._tracker: Tracker | None = None
+
+    def diagnose(
+        self, window: Window, scores: Scores, table: PortTable, topology: Topology
+    ) -> Diagnosis:
+        """Judge the tick that was just pushed to `window`."""
+        if self._rules is None or self._tracker is None:
+            self._rules = rules.make(self.config.disabled)
+            early = {r.kind: n for r in self._rules if (n := getattr(r, "opens_after", 0))}
+            self._tracker = Tracker(self.config, self._fabric, self._context.report, early)
+        self._levels.update(window, self._touched())
+        view = FabricView(
+            config=self.config,
+            window=window,
+            scores=scores,
+            table=table,
+            topology=topology,
+            shape=self._shape_of(table, topology),
+            levels=self._levels,
+        )
+        claims = [finding for rule in self._rules for finding in self._ask(rule, view)]
+        findings = arbitrate(claims, self.config.max_causes)
+        still, closed = self._tracker.update(findings, view)
+        self._cost.update(self._tracker.tracks, view)
+        return Diagnosis(findings, still, closed, dict(self._cost.jobs))
+
+    def _ask(self, rule: Rule, view: FabricView) -> Sequence[Finding]:
+        """A rule that fails costs only itself; outsiders' rules run here too."""
+        try:
+            return rule.findings(view)
+        except Exception as error:  # noqa: BLE001 - a component border: counted and reported
+            self._context.report.emit(
+                Event.COMPONENT_FAILED, f"rule {rule.kind}", error=repr(error)
+            )
+            return ()
+
+    def _touched(self) -> np.ndarray:
+        """Rows of what is claimed now: they do not teach what is usual."""
+        tracks = self._tracker.tracks if self._tracker is not None else ()
+        rows = [row for track in tracks for row in track.rows]
+        return np.array(sorted(set(rows)), np.intp)
+
+    def _shape_of(self, table: PortTable, topology: Topology) -> Shape:
+        if self._shape is None or self._shape.key != (table.version, id(topology)):
+            self._shape = Shape(table, topology)
+        return self._shape

@@ -1,0 +1,158 @@
+"""What each port shows now, and what it has always shown.
+
+What a fabric does in every training iteration is its normal state. So each signal is averaged over
+a short span of polls, and the span means of the past are kept as block statistics: a robust maximum
+(what the port has reached before) and a median (what it usually shows). A rise is counted from the
+robust maximum. Blocks that an incident touched are left out for the ports it touched.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fabricmon.model.window import Window
+
+SPAN = 3
+"""Polls a level is averaged over."""
+BLOCK = 8
+"""Polls in one block of the past: with the span, longer than most training iterations in polls."""
+BLOCKS = 12
+"""Blocks kept."""
+TRACKED = (
+    "stall",
+    "press",
+    "tx_use",
+    "rx_use",
+    "rx_pause",
+    "tx_pause",
+    "ecn",
+    "drops",
+    "errors",
+    "depth",
+    "resent",
+)
+"""Signals of the window whose past is kept."""
+
+
+def known_mean(values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """float32[N]: mean over the first axis of what is known; NaN where nothing is."""
+    known = ~np.isnan(values)
+    count = known.sum(axis=0)
+    total = np.where(known, values, np.float32(0)).sum(axis=0, dtype=np.float32)
+    out = np.full(total.shape, np.nan, np.float32)
+    np.divide(total, count, out=out, where=count > 0)
+    return out
+
+
+def _ranked(blocks: NDArray[np.float32], *, top: bool) -> NDArray[np.float32]:
+    """float32[N]: the second largest (`top`) or the median of [G,N], NaN where there is no block.
+
+    With few blocks the largest counts, so that a short past is not read as a calm one.
+    """
+    ordered = np.sort(blocks, axis=0)  # NaN sorts last
+    count = (~np.isnan(blocks)).sum(axis=0)
+    place = np.where(count > 3, count - 2, count - 1) if top else (count - 1) // 2
+    picked = np.take_along_axis(ordered, np.maximum(place, 0)[None, :], axis=0)[0]
+    return np.where(count > 0, picked, np.float32(np.nan))
+
+
+class Levels:
+    """Span means of the latest tick and the ports' own past. One per fabric; grows with it."""
+
+    def __init__(self) -> None:
+        """Empty."""
+        self.ticks = 0
+        self._n = 0
+        self._now: dict[str, NDArray[np.float32]] = {}
+        self._high: dict[str, NDArray[np.float32]] = {}
+        self._usual: dict[str, NDArray[np.float32]] = {}
+        self._maxima: dict[str, NDArray[np.float32]] = {}
+        self._means: dict[str, NDArray[np.float32]] = {}
+        self._running: dict[str, NDArray[np.float32]] = {}
+        self._touched = np.zeros(0, np.bool_)
+        for name in TRACKED:
+            self._high[name] = self._usual[name] = np.zeros(0, np.float32)
+            self._maxima[name] = self._means[name] = np.zeros((BLOCKS, 0), np.float32)
+            self._running[name] = np.zeros((3, 0), np.float32)
+
+    def update(self, window: Window, touched: NDArray[np.intp]) -> None:
+        """Take the latest tick of `window`; `touched` rows are in an incident and do not teach."""
+        assert window.frame is not None
+        self._grow(window.frame.n_ports)
+        self._touched[touched] = True
+        ends = self.ticks % BLOCK == BLOCK - 1
+        for place, name in enumerate(TRACKED):
+            level = known_mean(window.past(name, SPAN))
+            self._now[name] = level
+            top, total, count = self._running[name]
+            np.fmax(top, level, out=top)
+            known = ~np.isnan(level)
+            total += np.where(known, level, np.float32(0))
+            count += known
+            if ends:
+                self._close_block(name)
+            if place % BLOCK == self.ticks % BLOCK or self.ticks <= 2 * BLOCK:
+                self._refresh(name)
+        if ends:
+            self._touched[:] = False
+        self.ticks += 1
+
+    def _grow(self, n: int) -> None:
+        more = n - self._n
+        if more <= 0:
+            return
+        self._n = n
+        self._touched = np.pad(self._touched, (0, more))
+        for name in TRACKED:
+            for store in (self._high, self._usual, self._maxima, self._means):
+                old = store[name]
+                pad = np.full((*old.shape[:-1], more), np.nan, np.float32)
+                store[name] = np.concatenate([old, pad], axis=-1)
+            fresh = np.array([[np.nan], [0], [0]], np.float32).repeat(more, axis=1)
+            self._running[name] = np.concatenate([self._running[name], fresh], axis=1)
+
+    def _close_block(self, name: str) -> None:
+        slot = self.ticks // BLOCK % BLOCKS
+        top, total, count = self._running[name]
+        new = np.isnan(self._high[name])  # a port without a past learns whatever it shows
+        learn = (count > 0) & (new | ~self._touched)
+        self._maxima[name][slot] = np.where(learn, top, np.float32(np.nan))
+        mean = np.divide(total, count, out=np.full_like(total, np.nan), where=learn)
+        self._means[name][slot] = mean
+        top[:] = np.nan
+        total[:] = count[:] = 0
+
+    def _refresh(self, name: str) -> None:
+        """Recompute the statistics of one signal; ports with no free block keep the old ones."""
+        for store, blocks, top in (
+            (self._high, self._maxima[name], True),
+            (self._usual, self._means[name], False),
+        ):
+            fresh = _ranked(blocks, top=top)
+            store[name] = np.where(np.isnan(fresh), store[name], fresh)
+
+    def now(self, signal: str) -> NDArray[np.float32]:
+        """float32[N]: mean of the last `SPAN` polls, NaN unknown."""
+        return self._now[signal]
+
+    def high(self, signal: str) -> NDArray[np.float32]:
+        """float32[N]: what a span mean has reached before; NaN while there is no past."""
+        return self._high[signal]
+
+    def usual(self, signal: str) -> NDArray[np.float32]:
+        """float32[N]: median of block means of the past; NaN while there is none."""
+        return self._usual[signal]
+
+    def rise(self, signal: str, margin: float = 1.5) -> NDArray[np.float32]:
+        """float32[N]: how far the level stands above `margin` x its past; NaN unknown level.
+
+        A port without a past is compared with zero: physics alone speaks until it has one.
+        """
+        past = np.nan_to_num(self._high[signal])
+        rise: NDArray[np.float32] = self._now[signal] - np.float32(margin) * past
+        return rise

@@ -1,0 +1,141 @@
+"""A cable that errs, loses, or runs below what it should."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from fabricmon.diagnose.graph import SinkKind
+from fabricmon.model.incident import Evidence, Finding, IncidentKind, Severity, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from fabricmon.diagnose.graph import Sink
+    from fabricmon.diagnose.view import FabricView
+
+
+class DegradedLink:
+    """Errors without congestion, or a link slower than its peers."""
+
+    kind: ClassVar[str] = IncidentKind.DEGRADED_LINK
+    signature: ClassVar[str] = (
+        "Faulty packets, symbol or uncorrected FEC errors at an end of a link; or a link whose "
+        "speed is below what it can do; or traffic that stands on a plateau below the link's rate "
+        "with a standing queue and nobody pausing it."
+    )
+    discriminator: ClassVar[str] = (
+        "Errors come without pause and without ECN. A plateau with pause from the host is a slow "
+        "receiver; a plateau without it is the link."
+    )
+    advice: ClassVar[str] = (
+        "Reseat, clean or replace the cable or module; compare speed and width of both ends with "
+        "their siblings; read optical power and FEC counters of both ends."
+    )
+    limits: ClassVar[str] = (
+        "Either end may be the bad one. Symbol errors on links with FEC are expected and ignored "
+        "unless they rise far above the port's own past."
+    )
+
+    def findings(self, view: FabricView) -> Sequence[Finding]:
+        """Links with errors, links below their speed, plateaus."""
+        found = [*self._erring(view), *self._slow(view)]
+        found += [
+            self._plateau(view, sink)
+            for sink in view.sinks
+            if sink.kind is SinkKind.BUSY and _is_plateau(view, sink)
+        ]
+        return found
+
+    def _erring(self, view: FabricView) -> list[Finding]:
+        errors = np.nan_to_num(view.levels.now("errors"))
+        past = np.nan_to_num(view.levels.high("errors"))
+        share = errors / np.fmax(_packets(view), 1.0)
+        bad = np.flatnonzero((share > view.config.loss) & (errors > 3 * past))
+        found: list[Finding] = []
+        seen: set[int] = set()
+        for row in bad[np.argsort(-share[bad], kind="stable")]:
+            peer = int(view.shape.peer[row])
+            if int(row) in seen:
+                continue
+            seen.update((int(row), peer))
+            ends = [int(row)] + ([peer] if peer >= 0 else [])
+            evidence = [view.evidence(r, "errors", "0") for r in ends]
+            found.append(self._finding(view, ends, tuple(evidence), Severity.MODERATE, 0.9))
+        return found
+
+    def _slow(self, view: FabricView) -> list[Finding]:
+        table = view.table
+        slow = table.speed_bps < 0.9 * table.nominal_bps
+        found = []
+        for row in np.flatnonzero(slow):
+            port = table.ids[row]
+            evidence = Evidence(
+                "speed_bps",
+                port.device,
+                port.port,
+                float(table.speed_bps[row]),
+                "bits/s",
+                f"{table.nominal_bps[row]:.3g}",
+            )
+            found.append(self._finding(view, [int(row)], (evidence,), Severity.MODERATE, 0.95))
+        return found
+
+    def _plateau(self, view: FabricView, sink: Sink) -> Finding:
+        evidence = (
+            view.evidence(sink.row, "tx_use", "near 1 while others wait for it"),
+            view.evidence(sink.row, "depth"),
+        )
+        finding = self._finding(view, [sink.row], evidence, Severity.MODERATE, 0.8)
+        return Finding(
+            finding.kind,
+            finding.verdict,
+            finding.severity,
+            finding.confidence,
+            finding.causes,
+            view.victims(sink.victims),
+            (*evidence, *view.tree(sink.victims)),
+            self.advice,
+            rows=(sink.row, *map(int, sink.victims)),
+        )
+
+    def _finding(
+        self,
+        view: FabricView,
+        ends: list[int],
+        evidence: tuple[Evidence, ...],
+        severity: Severity,
+        confidence: float,
+    ) -> Finding:
+        return Finding(
+            IncidentKind.DEGRADED_LINK,
+            Verdict.FABRIC,
+            severity,
+            confidence,
+            (view.cause(ends[0], confidence),),
+            (),
+            evidence,
+            self.advice,
+            rows=tuple(ends),
+        )
+
+
+def _packets(view: FabricView) -> NDArray[np.float32]:
+    """float32[N]: packets per second in both directions, as far as they are known."""
+    rx, tx = view.frame.rate_of("rx_packets"), view.frame.rate_of("tx_packets")
+    return np.nan_to_num(rx) + np.nan_to_num(tx)
+
+
+def _is_plateau(view: FabricView, sink: Sink) -> bool:
+    """Whether the sink has a standing queue, sends steadily, and far below its link's rate."""
+    use = view.window.past("tx_use", 4)[:, sink.row]
+    use = use[np.isfinite(use)]
+    if len(use) < 3 or float(view.queue[sink.row]) < 0.5:
+        return False
+    return float(use.max()) < 0.85 and float(np.ptp(use)) < 0.15 * float(use.mean())
+
+
+RULE = DegradedLink

@@ -1,0 +1,88 @@
+"""Many senders, one egress port: it runs at line rate and everybody behind it waits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from fabricmon.diagnose.graph import SinkKind
+from fabricmon.model.incident import Finding, IncidentKind, Severity, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fabricmon.diagnose.graph import Sink
+    from fabricmon.diagnose.view import FabricView
+
+
+class Incast:
+    """A busy sink towards a host."""
+
+    kind: ClassVar[str] = IncidentKind.INCAST
+    signature: ClassVar[str] = (
+        "An egress port towards a host sends at line rate and is not held back itself, while ports "
+        "upstream of it are held back far more than in their own past."
+    )
+    discriminator: ClassVar[str] = (
+        "The end of the pressure is busy and its peer does not pause it: a slow receiver's port is "
+        "held back by its host and nearly idle. In an all-to-all phase every port of the job is "
+        "about as busy as this one; here it stands out."
+    )
+    advice: ClassVar[str] = (
+        "Find what sends to this host at the same time (checkpoint, shuffle, parameter server, "
+        "storage read) and spread or pace it. Check that ECN marks at this port and that the "
+        "senders' congestion control answers."
+    )
+    limits: ClassVar[str] = (
+        "Needs the topology. Bursts shorter than a poll are seen only by the stall they cause."
+    )
+
+    def findings(self, view: FabricView) -> Sequence[Finding]:
+        """One finding per busy sink that faces a host."""
+        return [
+            self._finding(view, sink)
+            for sink in view.sinks
+            if sink.kind is SinkKind.BUSY
+            and view.shape.faces_host[sink.row]
+            and _stands_out(view, sink)
+        ]
+
+    def _finding(self, view: FabricView, sink: Sink) -> Finding:
+        use = float(view.use[sink.row])
+        full = use >= view.config.busy
+        drops = float(np.nan_to_num(view.levels.now("drops")[sink.row]))
+        evidence = [view.evidence(sink.row, "tx_use", "below 0.9, or nobody waiting for it")]
+        evidence += [
+            view.evidence(sink.row, name)
+            for name in ("depth", "ecn")
+            if _known(view, sink.row, name)
+        ]
+        return Finding(
+            IncidentKind.INCAST,
+            Verdict.FABRIC,
+            Severity.MODERATE if drops > 0 else Severity.MILD,
+            0.9 if full else 0.6,
+            (view.cause(sink.row, 0.9),),
+            view.victims(sink.victims),
+            (*evidence, *view.tree(sink.victims)),
+            self.advice,
+            rows=(sink.row, *map(int, sink.victims)),
+        )
+
+
+def _known(view: FabricView, row: int, signal: str) -> bool:
+    return bool(np.isfinite(view.levels.now(signal)[row]))
+
+
+def _stands_out(view: FabricView, sink: Sink) -> bool:
+    """Whether the port is much busier than the other ports towards hosts of its job or device."""
+    shape, row = view.shape, sink.row
+    same = shape.job == shape.job[row] if shape.job[row] >= 0 else shape.node == shape.node[row]
+    peers = np.flatnonzero(same & shape.faces_host)
+    others = view.use[peers[peers != row]]
+    others = others[np.isfinite(others)]
+    return not len(others) or float(view.use[row]) >= 1.15 * float(np.median(others))
+
+
+RULE = Incast

@@ -1,0 +1,187 @@
+"""One incident in the making: what was claimed at each tick, and what that adds up to."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fabricmon.diagnose.arbiter import same_place
+from fabricmon.model.incident import (
+    SEVERITY_ORDER,
+    Cause,
+    Finding,
+    Incident,
+    IncidentKind,
+    IncidentState,
+    Severity,
+    Verdict,
+    Victim,
+    incident_id,
+)
+from fabricmon.model.topology import PortId
+
+if TYPE_CHECKING:
+    from fabricmon.diagnose.config import DiagnoseConfig
+    from fabricmon.diagnose.view import FabricView
+
+
+class Track:
+    """Evidence gathered since the first claim.
+
+    Kind and causes are voted over the life of the track, each claim weighing its confidence,
+    because the first polls of an incident are the least clear ones.
+    """
+
+    def __init__(self, now_ns: int) -> None:
+        """Nothing is claimed yet."""
+        self.first_ns = self.last_ns = now_ns
+        self.hits: list[bool] = []
+        """Whether each tick since the first had a claim, latest last."""
+        self.incident: Incident | None = None
+        self.rows: frozenset[int] = frozenset()
+        """Rows of the latest claim."""
+        self.finding: Finding | None = None
+        """The latest claim, None at a tick without one."""
+        self._kinds: defaultdict[tuple[IncidentKind, str], float] = defaultdict(float)
+        self._weight: defaultdict[tuple[IncidentKind, str, str], float] = defaultdict(float)
+        self._named: dict[tuple[str, str], Cause] = {}
+        self._leading: dict[tuple[str, str], Cause] = {}
+        self._latest: dict[IncidentKind, Finding] = {}
+        self._held = np.zeros(0, np.float32)
+        self._claims = 0
+
+    def begin_tick(self) -> None:
+        """No claim yet at this tick."""
+        self.finding = None
+        self.hits.append(False)
+
+    def claim(self, finding: Finding, view: FabricView) -> None:
+        """Take the claim of this tick."""
+        self.finding = finding
+        self.hits[-1] = True
+        self.last_ns = view.frame.time_ns
+        self._claims += 1
+        self._kinds[finding.kind, finding.reason] += finding.confidence
+        for rank, cause in enumerate(finding.causes):
+            place = self._place(cause)
+            self._weight[finding.kind, *place] += finding.confidence * 0.5**rank
+            self._named.setdefault(place, cause)
+            if rank == 0:
+                self._leading.setdefault(place, cause)
+        self._latest[finding.kind] = finding
+        self.rows = frozenset(finding.rows)
+        self._hold(finding, view)
+
+    def _place(self, cause: Cause) -> tuple[str, str]:
+        """The key under which this cause, or the other end of its cable, is already known."""
+        for place, known in self._named.items():
+            if bool(cause.port) == bool(known.port) and same_place(cause, known):
+                return place
+        return cause.device, cause.port
+
+    def _hold(self, finding: Finding, view: FabricView) -> None:
+        if len(self._held) < view.frame.n_ports:
+            self._held = np.pad(self._held, (0, view.frame.n_ports - len(self._held)))
+        rows = [view.table.row(PortId(v.device, v.port)) for v in finding.victims]
+        known = np.array([row for row in rows if row is not None], np.intp)
+        self._held[known] += np.nan_to_num(view.stall[known])
+
+    @property
+    def kind(self) -> IncidentKind:
+        """The kind with the most weight so far."""
+        return self.standing()[0]
+
+    @property
+    def telemetry(self) -> bool:
+        """Whether this is about the telemetry itself."""
+        return any(f.verdict is Verdict.TELEMETRY for f in self._latest.values())
+
+    def shares_cause(self, finding: Finding) -> bool:
+        """Whether the finding's first cause is one that led here; two without a cause are alike."""
+        if not finding.causes:
+            return not self._named
+        return any(same_place(finding.causes[0], known) for known in self._leading.values())
+
+    @property
+    def misses(self) -> int:
+        """Ticks since the latest claim."""
+        return next((i for i, hit in enumerate(reversed(self.hits)) if hit), len(self.hits))
+
+    def due(self, needed: int, within: int) -> bool:
+        """Whether enough of the latest ticks had a claim."""
+        return sum(self.hits[-within:]) >= needed
+
+    def standing(self) -> tuple[IncidentKind, str, float]:
+        """Kind, reason, and the share of the votes the kind has."""
+        total: defaultdict[IncidentKind, float] = defaultdict(float)
+        for (kind, _), weight in self._kinds.items():
+            total[kind] += weight
+        best = max(total, key=lambda kind: total[kind])
+        reasons = {reason: w for (kind, reason), w in self._kinds.items() if kind is best}
+        share = total[best] / sum(total.values())
+        return best, max(reasons, key=lambda reason: reasons[reason]), share
+
+    def open(self, fabric: str, config: DiagnoseConfig, view: FabricView) -> Incident:
+        """The track has become an incident."""
+        kind, reason, _ = self.standing()
+        causes = self._causes(kind, config.max_causes)
+        ident = incident_id(fabric, kind, causes[0] if causes else None, self.first_ns)
+        self.incident = Incident(
+            id=ident,
+            fabric=fabric,
+            kind=kind,
+            reason=reason,
+            verdict=Verdict.FABRIC,
+            severity=Severity.MILD,
+            state=IncidentState.OPEN,
+            started_ns=self.first_ns,
+            updated_ns=self.last_ns,
+            ended_ns=None,
+            confidence=0.0,
+            causes=causes,
+            victims=(),
+            evidence=(),
+            advice="",
+            anomaly_score=0.0,
+        )
+        self.refresh(config, view)
+        return self.incident
+
+    def refresh(self, config: DiagnoseConfig, view: FabricView) -> None:
+        """Bring the incident up to what has been claimed so far."""
+        incident = self.incident
+        assert incident is not None
+        kind, reason, share = self.standing()
+        finding = self._latest[kind]
+        incident.kind, incident.reason, incident.verdict = kind, reason, finding.verdict
+        if SEVERITY_ORDER[finding.severity] > SEVERITY_ORDER[incident.severity]:
+            incident.severity = finding.severity
+        incident.causes = self._causes(kind, config.max_causes)
+        incident.confidence = min(finding.confidence * (0.5 + 0.5 * share), 1.0)
+        incident.victims = self._victims(config, view)
+        incident.evidence, incident.advice = finding.evidence, finding.advice
+        incident.anomaly_score = max(incident.anomaly_score, finding.anomaly_score)
+        incident.updated_ns = view.frame.time_ns
+
+    def _causes(self, kind: IncidentKind, most: int) -> tuple[Cause, ...]:
+        votes = [
+            (weight, self._named[place[1:]])
+            for place, weight in self._weight.items()
+            if place[0] is kind
+        ]
+        votes.sort(key=lambda vote: -vote[0])
+        total = sum(weight for weight, _ in votes) or 1.0
+        return tuple(replace(cause, confidence=w / total) for w, cause in votes[:most])
+
+    def _victims(self, config: DiagnoseConfig, view: FabricView) -> tuple[Victim, ...]:
+        """Ports that were held back for a noticeable share of the whole incident."""
+        mean = self._held / max(self._claims, 1)
+        rows = np.flatnonzero(mean >= config.stall)
+        worst = rows[np.argsort(-mean[rows], kind="stable")][: config.max_victims]
+        ids = view.table.ids
+        return tuple(
+            Victim(ids[row].device, ids[row].port, min(float(mean[row]), 1.0)) for row in worst
+        )

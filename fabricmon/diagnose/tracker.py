@@ -1,0 +1,116 @@
+"""Findings over time become incidents: k of n polls to open, hysteresis to close."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fabricmon.diagnose.track import Track
+from fabricmon.model.incident import Finding, Incident, IncidentState, Verdict
+from fabricmon.selfmon import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from fabricmon.diagnose.config import DiagnoseConfig
+    from fabricmon.diagnose.view import FabricView
+    from fabricmon.selfmon import Reporter
+
+
+class Tracker:
+    """The incidents of one fabric. Ids depend on fabric, kind, cause and start only."""
+
+    def __init__(
+        self,
+        config: DiagnoseConfig,
+        fabric: str,
+        report: Reporter,
+        opens_after: Mapping[str, int],
+    ) -> None:
+        """`opens_after`: kinds that need fewer polls than `config.open_after`."""
+        self._config = config
+        self._fabric = fabric
+        self._report = report
+        self._opens_after = opens_after
+        self._tracks: list[Track] = []
+
+    @property
+    def tracks(self) -> Sequence[Track]:
+        """Incidents and what may become one."""
+        return self._tracks
+
+    def update(
+        self, findings: Sequence[Finding], view: FabricView
+    ) -> tuple[list[Incident], list[Incident]]:
+        """Take one tick's findings. Gives what is open or clearing, and what closed just now."""
+        for track in self._tracks:
+            track.begin_tick()
+        for finding in findings:
+            track = self._track_of(finding) or self._new(view.frame.time_ns)
+            track.claim(finding, view)
+        closed = [
+            incident
+            for track in self._tracks
+            if (incident := self._settle(track, view)) is not None
+        ]
+        self._tracks = [track for track in self._tracks if self._alive(track)]
+        still = [track.incident for track in self._tracks if track.incident is not None]
+        return sorted(still, key=Incident.sort_key), closed
+
+    def _new(self, now_ns: int) -> Track:
+        track = Track(now_ns)
+        track.begin_tick()
+        self._tracks.append(track)
+        return track
+
+    def _track_of(self, finding: Finding) -> Track | None:
+        """The track this finding goes on with: the one with the most in common, if any.
+
+        A track takes one claim a tick, so that two causes seen side by side stay apart.
+        """
+        scored = [(self._likeness(track, finding), track) for track in self._tracks]
+        best, track = max(scored, key=lambda pair: pair[0], default=(0.0, None))
+        return track if best > 0 else None
+
+    def _likeness(self, track: Track, finding: Finding) -> float:
+        if track.finding is not None or not track.hits or not any(track.hits):
+            return 0.0
+        telemetry = finding.verdict is Verdict.TELEMETRY
+        if telemetry or track.telemetry:
+            alike = telemetry and track.kind is finding.kind
+            return float(alike and track.shares_cause(finding))
+        if track.shares_cause(finding):
+            return 3.0
+        union = len(track.rows | frozenset(finding.rows)) or 1
+        shared = len(track.rows.intersection(finding.rows)) / union
+        inside = bool(finding.rows) and finding.rows[0] in track.rows
+        return 1.0 + shared if inside or shared > 0.3 else 0.0
+
+    def _settle(self, track: Track, view: FabricView) -> Incident | None:
+        """Open, refresh, let clear or close one track. Gives the incident when it closed."""
+        incident, config = track.incident, self._config
+        if incident is None:
+            needed = self._opens_after.get(track.kind, config.open_after)
+            if track.due(needed, config.open_within):
+                opened = track.open(self._fabric, config, view)
+                self._report.emit(
+                    Event.INCIDENT_OPENED, opened.id, kind=opened.kind.value, fabric=self._fabric
+                )
+            return None
+        if track.finding is not None:
+            incident.state = IncidentState.OPEN
+            track.refresh(config, view)
+        elif track.misses >= config.clear_after:
+            incident.state, incident.ended_ns = IncidentState.CLOSED, track.last_ns
+            incident.updated_ns = view.frame.time_ns
+            self._report.emit(
+                Event.INCIDENT_CLOSED, incident.id, kind=incident.kind.value, fabric=self._fabric
+            )
+            return incident
+        else:
+            incident.state = IncidentState.CLEARING
+        return None
+
+    def _alive(self, track: Track) -> bool:
+        if track.incident is not None:
+            return track.incident.state is not IncidentState.CLOSED
+        return track.misses < self._config.open_within

@@ -1,0 +1,199 @@
+"""What a rule may look at: one tick of one fabric, read only, with the graph already built."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fabricmon.diagnose.graph import PressureGraph, Sink
+from fabricmon.model.incident import Cause, Evidence, Victim
+from fabricmon.model.ports import NO_PEER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from numpy.typing import NDArray
+
+    from fabricmon.diagnose.config import DiagnoseConfig
+    from fabricmon.diagnose.levels import Levels
+    from fabricmon.diagnose.shape import Shape
+    from fabricmon.model.frame import Frame
+    from fabricmon.model.ports import PortTable
+    from fabricmon.model.snapshot import Scores
+    from fabricmon.model.topology import Intent, Topology
+    from fabricmon.model.window import Window
+
+_UNITS = {
+    "stall": "share of time",
+    "press": "share of time",
+    "tx_use": "share of link",
+    "rx_use": "share of link",
+    "rx_pause": "frames/s",
+    "tx_pause": "frames/s",
+    "ecn": "packets/s",
+    "drops": "packets/s",
+    "errors": "packets/s",
+    "depth": "bytes",
+    "resent": "packets/s",
+    "downs": "events/s",
+}
+_TINY = np.float32(1e-9)
+_COLD_STALL = 0.25
+"""Stall that a port without a past is taken to show in every healthy iteration."""
+
+
+def _ramp(values: NDArray[Any], low: float, high: float) -> NDArray[np.float32]:
+    """0 at `low`, 1 at `high`, straight between; NaN counts as 0."""
+    out: NDArray[np.float32] = np.clip((np.nan_to_num(values) - low) / (high - low), 0, 1)
+    return out.astype(np.float32)
+
+
+class FabricView:
+    """One tick. Arrays are float32[N] unless said otherwise; NaN is unknown, never zero."""
+
+    def __init__(
+        self,
+        *,
+        config: DiagnoseConfig,
+        window: Window,
+        scores: Scores,
+        table: PortTable,
+        topology: Topology,
+        shape: Shape,
+        levels: Levels,
+    ) -> None:
+        """Nothing is computed before it is asked for."""
+        assert window.frame is not None
+        self.config = config
+        self.window = window
+        self.frame: Frame = window.frame
+        self.scores = scores
+        self.table = table
+        self.topology = topology
+        self.shape = shape
+        self.levels = levels
+
+    @property
+    def intent(self) -> Intent:
+        """How the operators want the fabric to be set."""
+        return self.topology.intent
+
+    @cached_property
+    def stall(self) -> NDArray[np.float32]:
+        """Share of time each egress was held back, from its own counters or its peer's."""
+        own = self.levels.now("stall")
+        told = self.shape.at_peer(self.levels.now("press"))
+        return np.where(np.isnan(own), told, own)
+
+    @cached_property
+    def stall_now(self) -> NDArray[np.float32]:
+        """The same at this tick alone."""
+        own = self.window.now("stall")
+        return np.where(np.isnan(own), self.shape.at_peer(self.window.now("press")), own)
+
+    @cached_property
+    def stall_past(self) -> NDArray[np.float32]:
+        """What `stall` has reached before; a port without a past must show a clear stall."""
+        own = self.levels.high("stall")
+        told = self.shape.at_peer(self.levels.high("press"))
+        past = np.where(np.isnan(self.levels.now("stall")), told, own)
+        return np.nan_to_num(past, nan=_COLD_STALL)
+
+    @cached_property
+    def held(self) -> NDArray[np.float32]:
+        """How much more each egress is held back than ever before; 0 where it is not."""
+        rise = self.stall - np.float32(1.3) * self.stall_past
+        return np.where(rise >= self.config.stall, rise, np.float32(0))
+
+    @cached_property
+    def pause_in(self) -> NDArray[np.float32]:
+        """Pause frames per second that told this egress to stop, counted at either end."""
+        return np.fmax(self.levels.now("rx_pause"), self.shape.at_peer(self.levels.now("tx_pause")))
+
+    @cached_property
+    def use(self) -> NDArray[np.float32]:
+        """Share of the link each egress uses, from its own counters or its peer's."""
+        own = self.levels.now("tx_use")
+        return np.where(np.isnan(own), self.shape.at_peer(self.levels.now("rx_use")), own)
+
+    @cached_property
+    def usual_use(self) -> NDArray[np.float32]:
+        """What `use` usually is; NaN without a past."""
+        own = self.levels.usual("tx_use")
+        return np.where(np.isnan(own), self.shape.at_peer(self.levels.usual("rx_use")), own)
+
+    @cached_property
+    def queue(self) -> NDArray[np.float32]:
+        """0..1: how much more stands in the queue than ever before; 0 where depth is unknown."""
+        depth, past = self.levels.now("depth"), self.levels.high("depth")
+        floor = np.float32(np.nanmedian(past)) if np.isfinite(past).any() else _TINY
+        return _ramp(depth / np.fmax(np.fmax(past, floor), _TINY), 1.5, 4.0)
+
+    @cached_property
+    def marks(self) -> NDArray[np.float32]:
+        """0..1: how much more the port marks with ECN than ever before."""
+        ecn, past = self.levels.now("ecn"), self.levels.high("ecn")
+        return _ramp(ecn / np.fmax(np.nan_to_num(past) * 1.5, 100.0), 1.0, 6.0)
+
+    @cached_property
+    def holding(self) -> NDArray[np.float32]:
+        """0..1: how much an egress that is not held looks as if others wait for it."""
+        full = _ramp(self.use, 0.6, 0.95)
+        changed = _ramp(self.use - np.nan_to_num(self.usual_use), 0.02, 0.2)
+        busy = full * (np.float32(0.3) + np.float32(0.7) * changed)
+        return np.fmax(np.fmax(busy, self.queue), np.float32(0.3) * self.marks)
+
+    @cached_property
+    def graph(self) -> PressureGraph:
+        """Who waits for whom, at this tick."""
+        return PressureGraph(self.shape, self.held, self.holding)
+
+    @cached_property
+    def sinks(self) -> list[Sink]:
+        """Where the chains of held ports end, the heaviest first."""
+        return self.graph.sinks()
+
+    def cause(self, row: int, confidence: float = 0.0, queue: int | None = None) -> Cause:
+        """The port as a cause, with what it is connected to."""
+        port = self.table.ids[row]
+        peer = int(self.shape.peer[row])
+        other = self.table.ids[peer] if peer != NO_PEER else None
+        return Cause(
+            port.device,
+            port.port,
+            queue,
+            other.device if other else "",
+            other.port if other else "",
+            confidence,
+        )
+
+    def device_cause(self, device: int, confidence: float = 0.0) -> Cause:
+        """A whole device as a cause."""
+        return Cause(self.table.nodes[device], confidence=confidence)
+
+    def victims(self, rows: Iterable[int]) -> tuple[Victim, ...]:
+        """The ports as victims, with the share of time they are held back now."""
+        found = sorted(((float(self.stall[r]), int(r)) for r in rows), reverse=True)
+        ids = self.table.ids
+        return tuple(
+            Victim(ids[r].device, ids[r].port, min(stall, 1.0))
+            for stall, r in found[: self.config.max_victims]
+        )
+
+    def evidence(
+        self, row: int, signal: str, expected: str = "", value: float | None = None
+    ) -> Evidence:
+        """What `signal` (a name of the window's signals) shows at one port, as the recent mean."""
+        port = self.table.ids[row]
+        shown = float(self.levels.now(signal)[row]) if value is None else value
+        if not expected:
+            past = float(self.levels.high(signal)[row])
+            expected = f"at most {past:.3g} before" if np.isfinite(past) else "no past yet"
+        return Evidence(signal, port.device, port.port, shown, _UNITS.get(signal, ""), expected)
+
+    def tree(self, rows: Iterable[int], most: int = 5) -> tuple[Evidence, ...]:
+        """The congestion tree as evidence: its most held ports."""
+        worst = sorted((int(r) for r in rows), key=lambda r: -self.stall[r])[:most]
+        return tuple(self.evidence(row, "stall") for row in worst)

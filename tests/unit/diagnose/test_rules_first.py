@@ -1,0 +1,120 @@
+"""The first kinds on a tiny fabric whose counters are set by hand."""
+
+from __future__ import annotations
+
+from support.fabrics import Run, leaf_spine
+
+from fabricmon.model.incident import IncidentKind, IncidentState, Severity, Verdict
+from fabricmon.model.readings import State
+from fabricmon.model.topology import PortId
+
+SINK = PortId("leaf0", "d0")
+INCAST = {
+    "tx_use": {SINK: 1.0, PortId("spine0", "p0"): 0.5},
+    "stall": {
+        PortId("spine0", "p0"): 0.5,
+        PortId("leaf1", "u0"): 0.6,
+        PortId("leaf2", "u0"): 0.6,
+        PortId("h1-0", "nic"): 0.2,
+        PortId("h2-0", "nic"): 0.2,
+    },
+    "queue_depth_bytes": {SINK: 250_000},
+    "ecn_marked_packets": {SINK: 20_000},
+}
+
+
+def test_incast_names_the_full_port_and_everybody_behind_it() -> None:
+    """The cause of an incast is the port at line rate, its victims are all ports held back."""
+    run = Run(leaf_spine())
+    run.ticks(20)
+    (incident,) = run.ticks(4, INCAST).open
+    assert incident.kind is IncidentKind.INCAST
+    assert incident.verdict is Verdict.FABRIC
+    assert incident.cause is not None
+    assert (incident.cause.device, incident.cause.port) == SINK
+    assert (incident.cause.peer_device, incident.cause.peer_port) == ("h0-0", "nic")
+    victims = {(v.device, v.port) for v in incident.victims}
+    assert victims == set(INCAST["stall"])
+
+
+def test_a_port_held_by_its_host_makes_the_host_the_cause() -> None:
+    """A sink that a host holds back is a slow receiver, and the cause is the host's own port."""
+    run = Run(leaf_spine())
+    run.ticks(20)
+    stall = {SINK: 0.7, PortId("spine0", "p0"): 0.3, PortId("leaf1", "u0"): 0.2}
+    (incident,) = run.ticks(4, {"stall": stall, "tx_use": {SINK: 0.3}}).open
+    assert incident.kind is IncidentKind.SLOW_RECEIVER
+    assert incident.verdict is Verdict.HOST
+    assert incident.cause is not None
+    assert (incident.cause.device, incident.cause.port) == ("h0-0", "nic")
+    assert {(v.device, v.port) for v in incident.victims} == set(stall)
+
+
+def test_errors_without_congestion_are_a_degraded_link() -> None:
+    """Faulty packets at one end of a cable are a degraded link without victims."""
+    run = Run(leaf_spine())
+    run.ticks(20)
+    (incident,) = run.ticks(4, {"rx_errors": {PortId("leaf1", "u1"): 3000.0}}).open
+    assert incident.kind is IncidentKind.DEGRADED_LINK
+    assert incident.severity is Severity.MODERATE
+    assert incident.cause is not None
+    assert (incident.cause.device, incident.cause.port) == ("leaf1", "u1")
+    assert incident.victims == ()
+
+
+def test_what_happens_in_every_iteration_is_no_incident() -> None:
+    """Congestion that a port has always shown opens nothing, however long it goes on."""
+    run = Run(leaf_spine())
+    tides = [{**INCAST, "stall": {p: s * 0.3 for p, s in INCAST["stall"].items()}}, {}, {}]
+    diagnoses = [run.tick(tides[i % 3]) for i in range(120)]
+    assert all(not d.open for d in diagnoses[30:])
+
+
+def test_a_silent_device_is_stale_telemetry() -> None:
+    """A device without a reading for several polls is reported as telemetry, not as traffic."""
+    run = Run(leaf_spine())
+    run.ticks(10)
+    ages = {PortId("leaf2", name): 9.0 for name in ("d0", "d1", "d2", "d3", "u0", "u1")}
+    (incident,) = run.ticks(2, ages=ages).open
+    assert incident.kind is IncidentKind.TELEMETRY_STALE
+    assert incident.verdict is Verdict.TELEMETRY
+    assert incident.cause is not None
+    assert (incident.cause.device, incident.cause.port) == ("leaf2", "")
+
+
+def test_a_reset_seen_on_many_devices_is_one_event_of_the_fabric() -> None:
+    """A foreign reset of the whole fabric is one incident without a cause port, and no anomaly."""
+    run = Run(leaf_spine())
+    run.ticks(10)
+    states = dict.fromkeys(run.table.ids, State.RESET)
+    (incident,) = run.tick(states=states).open
+    assert incident.kind is IncidentKind.COUNTER_RESET
+    assert incident.reason == "fabric-wide"
+    assert incident.cause is None
+
+
+def test_an_incident_clears_with_hysteresis_and_keeps_its_id() -> None:
+    """A finding that goes away for a few polls and comes back is the same incident."""
+    run = Run(leaf_spine())
+    run.ticks(20)
+    (incident,) = run.ticks(4, INCAST).open
+    first = incident.id
+    (clearing,) = run.ticks(5).open
+    assert (clearing.id, clearing.state) == (first, IncidentState.CLEARING)
+    (again,) = run.ticks(3, INCAST).open
+    assert (again.id, again.state) == (first, IncidentState.OPEN)
+    closed = [c for _ in range(20) for c in run.tick().closed]
+    assert [(c.id, c.state) for c in closed] == [(first, IncidentState.CLOSED)]
+    assert closed[0].ended_ns is not None
+
+
+def test_a_forest_alarm_needs_physical_evidence() -> None:
+    """A high score alone is never an incident; with stall behind it, it is `unclassified`."""
+    run = Run(leaf_spine())
+    run.ticks(20)
+    odd = PortId("leaf1", "u0")
+    run.alarms[odd] = 0.9
+    assert not run.ticks(6).open
+    dropped = run.ticks(6, {"tx_discards": {odd: 50.0}}).open
+    assert [i.kind for i in dropped] == [IncidentKind.UNCLASSIFIED]
+    assert dropped[0].anomaly_score > 0.5
