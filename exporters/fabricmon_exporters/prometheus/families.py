@@ -159,6 +159,7 @@ FAMILIES: tuple[Family, ...] = (
     _gauge("admin_up", "admin_up", "link"),
     _gauge("speed_bytes_per_second", "speed_bps", "link", 0.125),
     _gauge("effective_bit_error_ratio", "effective_ber", "link"),
+    _gauge("pre_fec_bit_error_ratio", "pre_fec_ber", "link"),
     _gauge("module_temperature_celsius", "module_temperature_c", "link"),
     _gauge("receive_power_dbm", "rx_power_dbm", "link"),
     _gauge("transmit_power_dbm", "tx_power_dbm", "link"),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
 import re
-import zlib
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +20,7 @@ from fabricmon.model.incident import Victim
 from fabricmon.model.readings import State
 from fabricmon.model.topology import Intent, Topology
 from fabricmon.testing import check_exporter
-from fabricmon_exporters.prometheus import PrometheusConfig, PrometheusExporter, page
+from fabricmon_exporters.prometheus import PrometheusConfig, PrometheusExporter
 from fabricmon_exporters.prometheus.families import FAMILIES
 from fabricmon_exporters.prometheus.small import SMALL
 
@@ -390,15 +388,3 @@ def test_new_queues_do_not_mix_up_what_is_remembered(context: Context) -> None:
     exporter.publish(make_snapshot(table, frame, tick=2))
     text = _text(exporter, collect=["ecn"])
     assert set(re.findall(r'queue="(\d)"', text)) == {"3"}
-
-
-def test_a_page_put_together_from_deflated_parts_is_one_gzip_member() -> None:
-    """Large and small pieces in any order inflate to the plain page, in one member."""
-    pieces = [page.Piece(b"# a\n"), page.Piece(b"x 1\n" * 9000), page.Piece(b"# b\n")]
-    pieces += [page.Piece(b"y 2\n" * 9000), page.Piece(b"")]
-    made = page.assemble(pieces, openmetrics=False)
-    assert made.gzipped is not None
-    assert gzip.decompress(made.gzipped) == made.body
-    member = zlib.decompressobj(31)
-    assert member.decompress(made.gzipped) == made.body
-    assert (member.eof, member.unused_data) == (True, b"")
