@@ -40,7 +40,7 @@ class Node:
 
     name: str
     kind: str
-    """`switch` or `host`."""
+    """`switch`, `host`, or what is neither: `router`, `aggregation` (SHARP inside a switch)."""
     role: Role = Role.UNKNOWN
     technology: Technology = Technology.ROCE
     guid: str = ""
@@ -153,7 +153,7 @@ class Topology:
         by_tier = (Role.HOST, Role.LEAF, Role.SPINE, Role.CORE)
         nodes = tuple(
             replace(node, role=by_tier[min(tier[node.name], 3)])
-            if node.role is Role.UNKNOWN and node.name in tier
+            if node.role is Role.UNKNOWN and node.kind in {"host", "switch"} and node.name in tier
             else node
             for node in self.nodes
         )
