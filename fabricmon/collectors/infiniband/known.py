@@ -1,0 +1,197 @@
+"""What is known of one subnet from sweep to sweep: its nodes, their labels, their silence.
+
+A sweep may be partial: nodes that do not answer are kept as they were last seen and counted as not
+read, until several sweeps in a row have gone without them. A label once given stays for the life of
+the process, so that a renamed node or a new LID never starts a new series.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from fabricmon.formats.base import BatchBuilder, PortReading
+from fabricmon.formats.ibcounts import Identity, merged
+from fabricmon.formats.ibfabric import UNICAST_LIDS, IbFabric, is_generic
+from fabricmon.mappings import infiniband
+from fabricmon.model.counters import BY_ID
+from fabricmon.model.readings import Column
+from fabricmon.selfmon import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from fabricmon.api import Context
+    from fabricmon.collectors.infiniband.config import InfinibandConfig
+    from fabricmon.formats.ibfabric import IbNode, IbPort, Label
+    from fabricmon.formats.ibtext import PortCounts
+    from fabricmon.model.readings import ReadingBatch
+    from fabricmon.model.topology import Topology
+
+_FORGET_AFTER = 5
+"""Complete sweeps in a row without a node after which it is forgotten."""
+
+OPER_UP = Column(BY_ID["oper_up"], source="PortInfo.PortState")
+SPEED = Column(BY_ID["speed_bps"], source="PortInfo.LinkSpeedActive, LinkWidthActive")
+
+
+class KnownFabric:
+    """One subnet, kept over sweeps."""
+
+    def __init__(
+        self, target: str, config: InfinibandConfig, context: Context, names: Mapping[int, str]
+    ) -> None:
+        """`names` is the operator's map of GUIDs to names."""
+        self._target, self._config, self._report = target, config, context.report
+        self._names = names
+        self.fabric = IbFabric()
+        self.missing: dict[int, int] = {}
+        """GUIDs of nodes that the last sweeps did not see, and how many sweeps in a row."""
+        self.silent: set[int] = set()
+        """GUIDs of nodes that the last sweep did not see."""
+        self.identity = Identity()
+        self.ticks: dict[int, float] = {}
+        """Transmit-wait tick by node GUID, where the device told it itself."""
+        self._ports: dict[tuple[str, str], tuple[IbNode, int]] = {}
+        self._builder = BatchBuilder(target)
+        self._fields = infiniband.field_names("pma")
+
+    def __bool__(self) -> bool:
+        """Whether anything has been discovered yet."""
+        return bool(self.fabric.nodes)
+
+    def adopt(self, swept: IbFabric) -> None:
+        """Take a sweep; what it lacks is kept for a while."""
+        before = self.fabric.nodes
+        complete = not swept.unreachable
+        absent = before.keys() - swept.nodes.keys()
+        self.missing = {guid: self.missing.get(guid, 0) + complete for guid in absent}
+        for guid in sorted(absent):
+            if self.missing[guid] >= _FORGET_AFTER:
+                del self.missing[guid]
+                continue
+            swept.nodes[guid] = before[guid]
+        self.silent = set(self.missing)
+        _mark_silent_ends(swept)
+        self._relabel(swept)
+
+    def _relabel(self, swept: IbFabric) -> None:
+        known = {
+            guid: label
+            for guid, label in self.identity.labels.items()
+            if guid in swept.nodes and not self._may_be_named(guid, swept)
+        }
+        self.fabric = swept
+        self.identity = Identity(swept, known, self._names)
+        self._ports = {
+            (label.device, label.port(number)): (node, number)
+            for guid, node in swept.nodes.items()
+            for label in (self.identity.labels[guid],)
+            for number in range(1, max([node.port_count, *node.ports]) + 1)
+        }
+
+    def _may_be_named(self, guid: int, swept: IbFabric) -> bool:
+        """A host that has just booted under its adapter's generic name gets its own name once."""
+        old = self.fabric.nodes.get(guid)
+        if old is None or guid in self._names:
+            return False
+        return is_generic(old.description) and not is_generic(swept.nodes[guid].description)
+
+    def label(self, guid: int) -> Label:
+        """The node's label."""
+        return self.identity.labels[guid]
+
+    def asked(self) -> Iterator[tuple[IbNode, list[int]]]:
+        """Nodes to read and their port numbers. Ports without a usable LID are left out."""
+        for node in self.fabric.nodes.values():
+            if node.guid in self.silent:
+                continue
+            if node.kind == "switch":
+                numbers = list(range(1, node.port_count + 1)) or sorted(node.ports)
+            elif node.kind == "host" and self._config.host_ports:
+                numbers = sorted(node.ports)
+            else:
+                continue
+            numbers = [n for n in numbers if node.lid_of(n) in UNICAST_LIDS]
+            if numbers:
+                yield node, numbers
+
+    def silent_ports(self) -> int:
+        """Linked ports of the nodes that the last sweep did not see."""
+        nodes = (self.fabric.nodes[guid] for guid in self.silent)
+        return sum(len(node.ports) or 1 for node in nodes)
+
+    def tick_of(self, node: IbNode, port: IbPort) -> float:
+        """Bytes per transmit-wait tick: as the device says, as its id says, as the operator says.
+
+        0 where nobody says: the unit is unknown.
+        """
+        told = self.ticks.get(node.guid)
+        by_id = infiniband.tick_bytes(node.device_id, port.lanes or 4)
+        return told or by_id or self._config.tick_bytes or 0.0
+
+    def topology(self) -> Topology:
+        """What is, in model types."""
+        plane = self._config.plane
+        shape = self.fabric.topology(self.identity.labels, self.tick_of)
+        if not plane:
+            return shape
+        return replace(shape, ports=tuple(replace(port, plane=plane) for port in shape.ports))
+
+    def levels(self, node: IbNode, number: int) -> list[tuple[Column, float]]:
+        """Link state and speed of one port, as of the last sweep; nothing where not known."""
+        port = node.ports.get(number)
+        if node.guid in self.silent:
+            return []
+        if port is None:
+            return [(OPER_UP, 0.0)]
+        if port.up is None:
+            return []
+        speed = [(SPEED, port.speed_bps)] if port.speed_bps else []
+        return [(OPER_UP, float(port.up)), *speed]
+
+    def batches(self, blocks: Iterable[PortCounts], time_ns: int) -> tuple[ReadingBatch, ...]:
+        """Text blocks of one poll as batches, with each port's state and speed."""
+        for port in merged(blocks, self.identity):
+            for field in (f for values in port.groups.values() for f in values):
+                if not self._fields.knows(field):
+                    self._report.emit(Event.VALUE_IGNORED, self._target, field=field)
+            values: list[tuple[Column, int | float | None]] = []
+            values += self._fields.values(port.groups, port.cap_mask, port.cap_mask2)
+            found = self._ports.get((port.device, port.port))
+            if found is not None:
+                values += self.levels(*found)
+            self._builder.add(PortReading(port.device, port.port, values), time_ns)
+        return self._builder.take()
+
+
+def _mark_silent_ends(fabric: IbFabric) -> None:
+    """A port whose neighbour did not answer is not down: its state is simply not known."""
+    for path in fabric.unreachable:
+        end = _walk(fabric, [int(hop) for hop in path.split(",") if hop])
+        if end is not None:
+            port = end[0].port(end[1])
+            if port.peer is None:
+                port.up = None
+
+
+def _walk(fabric: IbFabric, hops: list[int]) -> tuple[IbNode, int] | None:
+    """The last node that answered on a direct route, and the port it was left through."""
+    node = fabric.nodes.get(fabric.root)
+    if node is None:
+        return None
+    for hop in hops[1:-1]:
+        port = node.ports.get(hop)
+        if port is None or port.peer is None or port.peer[0] not in fabric.nodes:
+            return None
+        node = fabric.nodes[port.peer[0]]
+    return (node, hops[-1]) if len(hops) > 1 else None
+
+
+def place_of(fabric: IbFabric, path: str, labels: Mapping[int, Label]) -> str:
+    """A direct-route path in words people can use: `leaf-1[9]`, or the path itself."""
+    end = _walk(fabric, [int(hop) for hop in path.split(",") if hop])
+    if end is None or end[0].guid not in labels:
+        return f"direct route {path}"
+    label = labels[end[0].guid]
+    return f"{label.device}[{label.port(end[1])}]"

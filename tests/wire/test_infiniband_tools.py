@@ -1,0 +1,151 @@
+"""The collector against a real subnet in software: ibsim, opensm, ibnetdiscover, perfquery."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from support import ibsim, require
+
+from fabricmon.api import Context, Target
+from fabricmon.clock import SystemClock
+from fabricmon.collectors.infiniband import InfinibandCollector
+from fabricmon.errors import PollError, Reason
+from fabricmon.model.readings import ReadingBatch, State
+from fabricmon.selfmon import Reporter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.wire
+TARGET = Target("pod", "subnet", "")
+
+
+def value(batch: ReadingBatch, device: str, port: str, counter: str) -> tuple[int, State]:
+    """Raw count and state of one value."""
+    row = list(zip(batch.ports.device, batch.ports.port, strict=True)).index((device, port))
+    k = next(i for i, column in enumerate(batch.columns) if column.counter.id == counter)
+    return int(batch.values[k, row]), State(batch.state[k, row])
+
+
+def gauge(batch: ReadingBatch, device: str, port: str, counter: str) -> float:
+    """One level."""
+    row = list(zip(batch.ports.device, batch.ports.port, strict=True)).index((device, port))
+    k = next(i for i, column in enumerate(batch.gauge_columns) if column.counter.id == counter)
+    return float(batch.gauges[k, row])
+
+
+def make(subnet: ibsim.Subnet, **config: object) -> InfinibandCollector:
+    """A collector that runs its tools inside the subnet."""
+    clock = SystemClock()
+    settings = InfinibandCollector.Config(
+        read="tools",
+        command_prefix=[require("ibsim-run")],
+        environment=subnet.environment,
+        rediscover=0.001,
+        **config,
+    )
+    return InfinibandCollector(settings, [TARGET], Context(clock, Reporter(clock)))
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ibsim.Subnet]:
+    """Two leaves, two spines, four hosts."""
+    require("perfquery")
+    net = ibsim.net_text(2, 2, 2)
+    with ibsim.subnet(
+        net, tmp_path_factory.mktemp("ibsim"), f"H-{ibsim.host_guid(0, 0):016x}"
+    ) as world:
+        yield world
+
+
+async def test_every_port_of_the_subnet_is_read_with_its_state_and_speed(
+    small: ibsim.Subnet,
+) -> None:
+    """All switch and host ports come with traffic, state and speed, named by node and port."""
+    collector = make(small)
+    await collector.start()
+    try:
+        poll = await collector.poll(TARGET)
+        topology = await collector.discover(TARGET)
+    finally:
+        await collector.stop()
+    assert poll.lost == {}
+    (batch,) = poll.batches
+    assert len(batch.ports) == 4 * 40 + 4
+    assert value(batch, "leaf-1", "1", "tx_bytes")[0] > 0
+    assert value(batch, "gpu0101", "mlx5_0/1", "rx_packets")[0] > 0
+    assert gauge(batch, "leaf-1", "1", "oper_up") == 1.0
+    assert gauge(batch, "leaf-1", "1", "speed_bps") == 200e9
+    assert gauge(batch, "leaf-1", "39", "oper_up") == 0.0
+    assert topology is not None
+    assert len(topology.nodes) == 8
+    assert len(topology.links) == 8
+    roles = {node.name: node.role.value for node in topology.nodes}
+    assert (roles["leaf-1"], roles["spine-2"], roles["gpu0202"]) == ("leaf", "spine", "host")
+    ticks = {(p.id.device, p.id.port): p.tick_bytes for p in topology.ports}
+    assert ticks["leaf-1", "1"] == 8.0
+    assert ticks["gpu0101", "mlx5_0/1"] == 0.0
+
+
+async def test_transmit_wait_moves_on_the_driven_port_alone(small: ibsim.Subnet) -> None:
+    """A transmit-wait count set on one port shows there by its amount, and nowhere else."""
+    collector = make(small)
+    leaf = f"S-{ibsim.leaf_guid(1):016x}"
+    try:
+        before = (await collector.poll(TARGET)).batches[0]
+        small.set_counter(leaf, 2, 123_456_789)
+        after = (await collector.poll(TARGET)).batches[0]
+    finally:
+        await collector.stop()
+    assert before.ports is after.ports
+    assert value(before, "leaf-2", "2", "tx_wait_ticks") == (0, State.OK)
+    assert value(after, "leaf-2", "2", "tx_wait_ticks") == (123_456_789, State.OK)
+    k = next(i for i, c in enumerate(after.columns) if c.counter.id == "tx_wait_ticks")
+    assert int((after.values[k] != before.values[k]).sum()) == 1
+    assert (after.columns[k].bits, after.columns[k].saturates) == (32, True)
+
+
+async def test_a_node_whose_counters_cannot_be_read_costs_only_itself(
+    small: ibsim.Subnet,
+) -> None:
+    """A dead link costs the node behind it; it is counted as lost and the others are read."""
+    collector = make(small)
+    leaf = f"S-{ibsim.leaf_guid(0):016x}"
+    try:
+        await collector.poll(TARGET)
+        small.tell(f'Unlink "{leaf}"[2]')
+        poll = await collector.poll(TARGET)
+        small.tell(f'ReLink "{leaf}"[2]')
+        small.sweep()
+        healed = await collector.poll(TARGET)
+    finally:
+        await collector.stop()
+    (batch,) = poll.batches
+    assert poll.lost == {Reason.UNREACHABLE: 1}
+    assert value(batch, "gpu0102", "mlx5_0/1", "tx_bytes")[1] is State.MISSING
+    assert value(batch, "leaf-1", "1", "tx_bytes")[1] is State.OK
+    assert gauge(batch, "leaf-1", "2", "oper_up") == 0.0
+    assert value(healed.batches[0], "gpu0102", "mlx5_0/1", "tx_bytes")[1] is State.OK
+
+
+async def test_missing_tools_give_one_clear_message(
+    small: ibsim.Subnet, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without infiniband-diags the poll says what is missing and where it comes from."""
+    collector = make(small)
+    monkeypatch.setattr("fabricmon.collectors.infiniband.tools.shutil.which", lambda *_, **__: None)
+    with pytest.raises(PollError, match="ibnetdiscover is not installed") as caught:
+        await collector.poll(TARGET)
+    await collector.stop()
+    assert caught.value.reason is Reason.NOT_FOUND
+
+
+async def test_a_tool_that_hangs_is_killed_at_its_deadline(small: ibsim.Subnet) -> None:
+    """A client without a server waits for ever; the collector does not."""
+    collector = make(small, tool_timeout=0.5)
+    collector._config.environment["IBSIM_SOCKNAME"] = "fabricmon-nobody-listens"
+    with pytest.raises(PollError, match=r"did not end within 0\.5 s") as caught:
+        await collector.poll(TARGET)
+    await collector.stop()
+    assert caught.value.reason is Reason.TIMEOUT
