@@ -1,8 +1,8 @@
 """Run benchmarks and print their figures as JSON lines: `python tests/bench/run.py [NAME]`.
 
 Each benchmark is a module beside this file with `run()`, which yields rows of
-`{"bench", "metric", "value", "unit", "peer", "peer_value", "ratio"}`. Product and peer take turns in
-the same run; `ratio` is the peer's cost over the product's, so higher is better.
+`{"bench", "metric", "value", "unit", "peer", "peer_value", "ratio"}`. Product and peer take
+turns in the same run; `ratio` is the peer's cost over the product's, so higher is better.
 """
 
 from __future__ import annotations
