@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from fabricmon.errors import FabricmonError
+from fabricmon.runtime.notify import feed_watchdog, notify
 from fabricmon.runtime.poller import FabricPoller
 from fabricmon.runtime.scheduler import Scheduler
 from fabricmon.selfmon import Event
@@ -148,8 +149,12 @@ class Daemon:
         try:
             await self.start()
             on_ready()
+            notify("READY=1")
+            watchdog = loop.create_task(feed_watchdog(), name="watchdog")
             await self._stop.wait()
+            watchdog.cancel()
         finally:
+            notify("STOPPING=1")
             self._context.report.emit(Event.STOPPING)
             await self.stop()
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
