@@ -1,0 +1,103 @@
+"""Levels as last read within the tick: nothing to unwrap, nothing to remember."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from fabricmon.model.counters import CATALOGUE, NO_QUEUE, Scope
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fabricmon.model.counters import Counter
+    from fabricmon.model.readings import Column, ReadingBatch
+
+Where: TypeAlias = "slice | NDArray[np.intp]"
+Drained: TypeAlias = "tuple[dict[str, NDArray[np.float32]], dict[str, NDArray[np.float32]]]"
+
+
+class Gauges:
+    """One row per gauge and queue, one column per port; NaN where not read in this tick."""
+
+    def __init__(self) -> None:
+        """Empty."""
+        self._row: dict[tuple[int, int], int] = {}
+        self._rows: dict[int, tuple[tuple[Column, ...], NDArray[np.intp]]] = {}
+        self._values = np.full((0, 64), np.nan)
+        self._read = np.zeros(64, np.bool_)
+
+    def take(self, batch: ReadingBatch, where: Where, ports: int) -> None:
+        """Keep the levels of one reading; a missing one leaves what was read before."""
+        rows = self._rows_of(batch.gauge_columns)
+        self._grow(ports)
+        values = batch.gauges
+        if not isinstance(where, slice):
+            good = where >= 0
+            where, values = where[good], values[:, good]
+        index = (rows, where) if isinstance(where, slice) else (rows[:, None], where)
+        old = self._values[index]
+        self._values[index] = np.where(np.isnan(values), old, values)
+        self._read[where] = True
+
+    def level(self, counter: Counter, ports: int) -> NDArray[np.float64] | None:
+        """float64[N]: a port gauge as read in this tick; None where no source has it."""
+        row = self._row.get((counter.code, NO_QUEUE))
+        self._grow(ports)
+        return None if row is None else self._values[row, :ports]
+
+    def drain(self, ports: int, queues: tuple[int, ...]) -> tuple[NDArray[np.bool_], Drained]:
+        """Ports with a reading, then port gauges (id -> [N]) and queue gauges (id -> [N,Q]).
+
+        `queues` are the Q that the frame has. Forgets everything.
+        """
+        self._grow(ports)
+        read, values = self._read[:ports], self._values[:, :ports].astype(np.float32)
+        self._read = np.zeros_like(self._read)
+        self._values.fill(np.nan)
+        single: dict[str, NDArray[np.float32]] = {}
+        queued: dict[str, NDArray[np.float32]] = {}
+        for (code, queue), row in self._row.items():
+            counter = CATALOGUE[code]
+            if counter.scope is Scope.PORT:
+                single[counter.id] = values[row]
+                continue
+            if counter.id not in queued:
+                queued[counter.id] = np.full((ports, len(queues)), np.nan, np.float32)
+            queued[counter.id][:, queues.index(queue)] = values[row]
+        return read, (single, queued)
+
+    @property
+    def queues(self) -> tuple[int, ...]:
+        """Every queue that some gauge is read for."""
+        queued = (q for code, q in self._row if CATALOGUE[code].scope is Scope.QUEUE)
+        return tuple(sorted(set(queued)))
+
+    def _rows_of(self, columns: tuple[Column, ...]) -> NDArray[np.intp]:
+        cached = self._rows.get(id(columns))
+        if cached is not None and cached[0] is columns:
+            return cached[1]
+        keys = [
+            (c.counter.code, NO_QUEUE if c.counter.scope is Scope.PORT else c.queue)
+            for c in columns
+        ]
+        for key in keys:
+            self._row.setdefault(key, len(self._row))
+        missing = len(self._row) - len(self._values)
+        pad = np.full((missing, self._values.shape[1]), np.nan)
+        self._values = np.concatenate([self._values, pad])
+        rows = np.array([self._row[key] for key in keys], np.intp)
+        if len(self._rows) > 4_096:  # sources that make new columns each poll must not leak
+            self._rows.clear()
+        self._rows[id(columns)] = (columns, rows)
+        return rows
+
+    def _grow(self, ports: int) -> None:
+        short = ports - len(self._read)
+        if short <= 0:
+            return
+        room = max(short, len(self._read))
+        pad = np.full((len(self._values), room), np.nan)
+        self._values = np.concatenate([self._values, pad], axis=1)
+        self._read = np.concatenate([self._read, np.zeros(room, np.bool_)])

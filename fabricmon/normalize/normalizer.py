@@ -1,0 +1,246 @@
+"""`Normalizer`: absorb readings as they come, make one frame of them per tick."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fabricmon.model.counters import BY_ID
+from fabricmon.model.frame import Frame
+from fabricmon.model.readings import State
+from fabricmon.normalize import refresh
+from fabricmon.normalize.gauges import Gauges
+from fabricmon.normalize.limits import Limits
+from fabricmon.normalize.ratios import Rates, derive
+from fabricmon.normalize.settle import Settler, seconds
+from fabricmon.normalize.staging import Staging
+from fabricmon.normalize.store import NO_TIME, Store
+from fabricmon.selfmon import Event
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fabricmon.api import Context
+    from fabricmon.model.frame import Ratios
+    from fabricmon.model.ports import PortTable
+    from fabricmon.model.readings import ReadingBatch
+    from fabricmon.model.topology import Intent
+    from fabricmon.normalize.gauges import Drained
+
+_DISTRUST = 10
+_LOUD = ("reset", "saturated", "over_rate", "stale", "wrong_clock", "other_source")
+"""What deserves an event, besides its count."""
+
+
+class Normalizer:
+    """One fabric's counters, unwrapped and aligned. Deterministic: same readings, same frames.
+
+    Every value that is not plain is counted in `fabricmon_values_total` by what happened to it: the
+    names of `State`, and `late` (not newer than what is known), `other_source` (the series is fed
+    by another column), `wrong_clock` (the device's stamps cannot be; receive times were used).
+    """
+
+    def __init__(self, table: PortTable, fabric: str, context: Context) -> None:
+        """Nothing read yet. `table` is shared with the pipeline; its link speeds are kept here."""
+        self._table = table
+        self._fabric = fabric
+        self._context = context
+        self._store = Store()
+        self._limits = Limits(table)
+        self._settler = Settler(self._store, self._limits)
+        self._staging = Staging(self._store, table, self._settler)
+        self._gauges = Gauges()
+        self._read_ns = np.empty(0, np.int64)
+        self._lossless: tuple[int, ...] = ()
+
+    def adopt(self, intent: Intent) -> None:
+        """Take which queues are meant to be lossless: they alone make a port's stall."""
+        self._lossless = intent.lossless_queues
+
+    def absorb(self, batch: ReadingBatch) -> None:
+        """Take one reading. Its values are seen in the next frame."""
+        self._staging.stage(batch)
+        where = self._staging.where(batch.ports)
+        if batch.gauge_columns:
+            self._gauges.take(batch, where, len(self._table))
+
+    def tick(self, now_ns: int, interval_s: float) -> Frame:
+        """Make a frame of everything absorbed since the last tick."""
+        store, n = self._store, len(self._table)
+        store.grow(n)
+        store.have_queues(self._gauges.queues)
+        self._follow_speed()
+        read, drained = self._gauges.drain(n, store.queues)
+        self._limits.renew(interval_s)
+        before = store.begin()
+        elapsed = np.full(n, np.nan, np.float32)
+        for group in range(len(store.groups)):
+            span = self._settle(group, self._span(group, now_ns, interval_s), before)
+            np.fmax(elapsed, span, out=elapsed)
+        self._close(now_ns, read)
+        self._staging.now_ns, self._staging.interval_s = now_ns, interval_s
+        self._report()
+        return self._frame(now_ns, interval_s, elapsed, drained)
+
+    def _follow_speed(self) -> None:
+        speed = self._gauges.level(BY_ID["speed_bps"], len(self._table))
+        if speed is not None:
+            rows = np.flatnonzero(speed > 0).astype(np.int32)
+            self._table.set_speed(rows, speed[rows])
+
+    def _span(self, group: int, now_ns: int, interval_s: float) -> NDArray[np.float64]:
+        """float64[N]: seconds that the movement stands for, by receipt where the clock is wrong."""
+        store = self._store
+        span = seconds(store, group)
+        touched, heard = store.touched[group], store.heard[group]
+        span[~touched] = np.nan
+        compared = touched & (heard != NO_TIME)
+        spacing = np.where(compared, (now_ns - heard) / 1e9, np.nan)
+        doubt = store.doubt[group]
+        apart = np.abs(span - spacing) > 2 * interval_s + spacing / 2
+        if apart.any():
+            self._settler.tally["wrong_clock"] += int(apart.sum())
+            doubt[apart] = _DISTRUST
+        if doubt.any():
+            span = np.where((doubt > 0) & compared, spacing, span)
+            doubt[touched & (doubt > 0)] -= 1
+        span[span <= 0] = np.nan
+        return span
+
+    def _settle(
+        self,
+        group: int,
+        span: NDArray[np.float64],
+        before: tuple[NDArray[np.float32], NDArray[np.uint8]],
+    ) -> NDArray[np.float32]:
+        """Rates of one group; returns float32[N] the seconds they are taken over."""
+        store = self._store
+        inverse = (1 / span).astype(np.float32)
+        over = self._settler.group(group, inverse)
+        beat = refresh.beat_of(store, group, self._table.node)
+        if beat is None:
+            self._withhold(over)
+            return span.astype(np.float32)
+        moved = beat.slow & ~beat.held & ~beat.stale & ~np.isnan(span)
+        moved &= store.moved_at[group] != store.moved_base[group]
+        at = np.flatnonzero(moved & (beat.span_s > 0))
+        factor = (span[at] / beat.span_s[at]).astype(np.float32)
+        held = np.flatnonzero(beat.held & store.touched[group])
+        stale = np.flatnonzero(beat.stale & store.touched[group])
+        for slot in store.groups[group]:
+            rate, state = store.rate[slot], store.state[slot]
+            rate[at] *= factor
+            self._hold(slot, held, before)
+            gone = stale[state[stale] == State.OK]
+            rate[gone], state[gone] = np.nan, State.STALE
+            self._settler.tally["stale"] += len(gone)
+        span[at] = beat.span_s[at]
+        self._withhold(over)
+        return span.astype(np.float32)
+
+    def _hold(
+        self,
+        slot: int,
+        held: NDArray[np.intp],
+        before: tuple[NDArray[np.float32], NDArray[np.uint8]],
+    ) -> None:
+        """Keep the rate of the last refresh where none came since."""
+        rate, state = self._store.rate[slot], self._store.state[slot]
+        held = held[state[held] == State.OK]
+        old, was = before[0][slot][held], before[1][slot][held]
+        good = was < State.MISSING
+        rate[held] = old
+        state[held] = np.where(good, State.HELD, was)
+        self._settler.tally["held"] += int(good.sum())
+
+    def _withhold(self, over: dict[int, NDArray[np.intp]]) -> None:
+        """Withhold the rates that are still more than the link carries."""
+        for slot, ports in over.items():
+            rate = self._store.rate[slot]
+            at = ports[rate[ports] > self._limits.of(self._store.counter_of(slot))[ports]]
+            rate[at] = np.nan
+            self._store.state[slot][at] = State.OVER_RATE
+            self._settler.tally["over_rate"] += len(at)
+
+    def _close(self, now_ns: int, read: NDArray[np.bool_]) -> None:
+        """Begin the next interval where this one ended."""
+        store, n = self._store, self._store.ports
+        grown = np.full(n - len(self._read_ns), NO_TIME)
+        self._read_ns = np.concatenate([self._read_ns, grown])
+        self._read_ns[read] = now_ns
+        for group, slots in enumerate(store.groups):
+            touched, heard = store.touched[group], store.heard[group]
+            lost = int(np.count_nonzero((heard != NO_TIME) & ~touched))
+            self._settler.tally["missing"] += lost * len(slots)
+            stamp = np.clip(store.last[group], self._staging.now_ns, now_ns)
+            np.copyto(self._read_ns, np.maximum(stamp, self._read_ns), where=touched)
+            heard[touched] = now_ns
+            np.copyto(store.base[group], store.last[group], where=touched)
+            store.moved_base[group][:] = store.moved_at[group]
+            touched[:] = False
+
+    def _report(self) -> None:
+        tally = self._settler.tally
+        for state, times in tally.items():
+            if times:
+                self._context.report.metrics.values.labels(self._fabric, state).inc(times)
+        for state in _LOUD:
+            if tally[state]:
+                self._context.report.emit(
+                    Event.COUNTER_ANOMALY, f"{self._fabric} {state}", values=tally[state]
+                )
+        tally.clear()
+
+    def _frame(
+        self,
+        now_ns: int,
+        interval_s: float,
+        elapsed_s: NDArray[np.float32],
+        drained: Drained,
+    ) -> Frame:
+        store, n = self._store, self._store.ports
+        rate, state, total = store.rate, store.publish(), store.total.copy()
+        k, shape = len(store.counters), (len(store.queue_counters), len(store.queues), n)
+        age = np.full(n, np.inf, np.float32)
+        seen = self._read_ns != NO_TIME
+        age[seen] = (now_ns - self._read_ns[seen]) / 1e9
+
+        def queued(array: NDArray[Any]) -> NDArray[Any]:
+            return array[k:].reshape(shape).transpose(0, 2, 1)
+
+        return Frame(
+            time_ns=now_ns,
+            interval_s=interval_s,
+            counters=store.counters,
+            rate=rate[:k],
+            total=total[:k],
+            state=state[:k],
+            queue_counters=store.queue_counters,
+            queues=store.queues,
+            queue_rate=queued(rate),
+            queue_total=queued(total),
+            queue_state=queued(state),
+            gauges=drained[0],
+            queue_gauges=drained[1],
+            elapsed_s=elapsed_s,
+            age_s=age,
+            ratios=self._ratios(rate, queued(rate)),
+        )
+
+    def _ratios(self, rate: NDArray[np.float32], queue_rate: NDArray[np.float32]) -> Ratios:
+        store, n = self._store, self._store.ports
+        rows = {counter.id: rate[i] for i, counter in enumerate(store.counters)}
+        queues = {counter.id: queue_rate[i] for i, counter in enumerate(store.queue_counters)}
+        none = np.full(n, np.nan, np.float32)
+        no_queue = np.full((n, len(store.queues)), np.nan, np.float32)
+        lossless = [i for i, q in enumerate(store.queues) if q in self._lossless]
+        return derive(
+            Rates(
+                port=lambda name: rows.get(name, none),
+                queue=lambda name: queues.get(name, no_queue),
+                speed_bps=self._table.speed_bps,
+                tick_bytes=self._table.tick_bytes,
+                lossless=np.array(lossless, np.intp),
+            )
+        )

@@ -1,0 +1,121 @@
+"""Shares of time out of rates: what the port could not do, and what it made its peer not do.
+
+Where a device gives time, time is used: InfiniBand transmit-wait ticks times the bytes one stands
+for, nanoseconds with data waiting, nanoseconds paused. Where it gives only pause frames, a frame
+can stand for anything up to the longest pause it can ask for, and nothing was sent meanwhile:
+
+    0  <=  estimate = frames x a typical pause  <=  frames x the longest pause, 1 - use
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fabricmon.model.frame import Ratios
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+_QUANTUM_BITS = 512.0
+_LONGEST_QUANTA = 65_535.0
+_TYPICAL = 0.2
+"""Share of the longest pause that a pause frame stands for: 69 us of 335 at 100G, as measured on
+a public switch dump. Most silicon sends a stop and a go, not the longest pause."""
+_REFRESHING = 0.5
+"""Frames at this share of the refresh rate or more, and nothing sent: paused without a break."""
+_SILENT = 0.01
+_IMPOSSIBLE = 1.25
+"""A share of time beyond this proves that its unit is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What the ratios are made of.
+
+    port(id)   float32[N] per second, NaN unknown; queue(id) float32[N,Q]
+    speed_bps, tick_bytes  float64[N], NaN unknown
+    lossless   which of the Q queues count for a port's stall; none means: all
+    """
+
+    port: Callable[[str], NDArray[np.float32]]
+    queue: Callable[[str], NDArray[np.float32]]
+    speed_bps: NDArray[np.float64]
+    tick_bytes: NDArray[np.float64]
+    lossless: NDArray[np.intp]
+
+
+def _share(part: NDArray[np.float32]) -> NDArray[np.float32]:
+    """0..1; NaN where the number is impossible."""
+    share = np.minimum(part, np.float32(1))
+    share[part > _IMPOSSIBLE] = np.nan
+    return share
+
+
+def _largest(queues: NDArray[np.float32]) -> NDArray[np.float32]:
+    """float32[N]: the largest known of [N,Q], NaN where none is."""
+    if queues.shape[1] == 0:
+        return np.full(len(queues), np.nan, np.float32)
+    largest: NDArray[np.float32] = np.fmax.reduce(queues, axis=1)
+    return largest
+
+
+def derive(rates: Rates) -> Ratios:
+    """All ratios of one tick."""
+    octets = (rates.speed_bps / 8).astype(np.float32)
+    tx_use = np.minimum(rates.port("tx_bytes") / octets, np.float32(1))
+    rx_use = np.minimum(rates.port("rx_bytes") / octets, np.float32(1))
+    own = rates.lossless if len(rates.lossless) else slice(None)
+
+    queue_stall = _share(rates.queue("rx_pfc_ns") / np.float32(1e9))
+    stall = _measured_stall(rates, octets, queue_stall[:, own])
+    guess, high = _paused_by_frames(rates, "rx_pfc_frames", "rx_pause_frames", tx_use)
+    estimated = np.isnan(stall) & ~np.isnan(guess)
+    low = np.where(estimated, np.float32(0), stall)
+
+    queue_press = _share(rates.queue("tx_pfc_ns") / np.float32(1e9))
+    press = _largest(queue_press[:, own])
+    pressed, _ = _paused_by_frames(rates, "tx_pfc_frames", "tx_pause_frames", rx_use)
+    return Ratios(
+        stall=np.where(estimated, guess, stall),
+        press=np.where(np.isnan(press), pressed, press),
+        tx_use=tx_use,
+        rx_use=rx_use,
+        estimated=estimated,
+        stall_low=low,
+        stall_high=np.where(estimated, high, stall),
+        queue_stall=queue_stall,
+        queue_press=queue_press,
+    )
+
+
+def _measured_stall(
+    rates: Rates, octets: NDArray[np.float32], paused: NDArray[np.float32]
+) -> NDArray[np.float32]:
+    """float32[N]: from time, the most direct source first; NaN where no source gives time."""
+    stall = _share(rates.port("tx_wait_ns") / np.float32(1e9))
+    ticks = rates.port("tx_wait_ticks") * rates.tick_bytes.astype(np.float32) / octets
+    for other in (_share(ticks), _largest(paused)):
+        unknown = np.isnan(stall)
+        if unknown.any():
+            stall = np.where(unknown, other, stall)
+    return stall
+
+
+def _paused_by_frames(
+    rates: Rates, per_queue: str, per_port: str, use: NDArray[np.float32]
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """float32[N] twice: the share of time these frames paused, and the most they can have."""
+    queues = rates.queue(per_queue)
+    own = rates.lossless if len(rates.lossless) else slice(None)
+    frames = np.fmax(_largest(queues[:, own]), rates.port(per_port))
+    longest = (_LONGEST_QUANTA * _QUANTUM_BITS / rates.speed_bps).astype(np.float32)
+    idle = np.float32(1) - np.nan_to_num(use, nan=0.0)
+    high = np.minimum(frames * longest, idle)
+    guess = np.minimum(frames * longest * np.float32(_TYPICAL), idle)
+    stuck = (frames * longest >= _REFRESHING) & (use <= _SILENT)
+    return np.where(stuck, high, guess), high

@@ -1,0 +1,173 @@
+"""Turn staged readings into movement: totals grow, states are found, beats are learned."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from fabricmon.model.readings import State
+from fabricmon.normalize import refresh
+from fabricmon.normalize.store import NO_TIME, Store
+from fabricmon.normalize.unwrap import difference
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+    from fabricmon.model.readings import Column
+    from fabricmon.normalize.limits import Limits
+
+Where: TypeAlias = "slice | NDArray[np.intp]"
+"""Which ports: a slice where their rows are adjacent, else their rows."""
+_ALL = slice(None)
+
+
+def seconds(store: Store, group: int) -> NDArray[np.float64]:
+    """float64[N]: the time the group's movement since the last tick stands for; NaN unknown."""
+    last, base = store.last[group], store.base[group]
+    span = (last - base) / 1e9
+    span[(last == NO_TIME) | (base == NO_TIME)] = np.nan
+    return span
+
+
+class Settler:
+    """Works on a store; `tally` counts what is not plain, by state."""
+
+    def __init__(self, store: Store, limits: Limits) -> None:
+        """Nothing staged yet."""
+        self.store = store
+        self.limits = limits
+        self.tally: Counter[str] = Counter()
+
+    def early(self, group: int, where: Where) -> None:
+        """Settle what is staged for these ports, since a newer reading came before the tick."""
+        store = self.store
+        changed = np.zeros(len(store.last[group][where]), np.bool_)
+        for slot in store.groups[group]:
+            delta = self._slot(slot, where)
+            changed |= delta != 0
+            store.early(slot)["moved"][where] += delta
+            state = store.state[slot][where]
+            worst = store.early(slot)["worst"]
+            seen = np.where(state == State.MISSING, np.uint8(State.OK), state)
+            worst[where] = np.maximum(worst[where], seen)
+        self._done(group, where, changed)
+
+    def group(self, group: int, inverse: NDArray[np.float32]) -> dict[int, NDArray[np.intp]]:
+        """Settle a group at the tick and write its rates into `store.rate`.
+
+        `inverse` float32[N] is 1 / seconds since the last tick's reading, NaN where unknown.
+        Returns, per slot, the ports whose rate is more than their link carries.
+        """
+        store = self.store
+        changed = np.zeros(store.ports, np.bool_)
+        over = {}
+        for slot in store.groups[group]:
+            delta = self._slot(slot, _ALL)
+            changed |= delta != 0
+            state = store.state[slot]
+            if store.has_early(slot):
+                before = store.take_early(slot)
+                delta += before["moved"]
+                np.maximum(state, before["worst"], out=state)
+            rate = store.rate[slot]
+            np.multiply(delta, inverse, out=rate, casting="unsafe")
+            if state.any():
+                rate[state >= State.MISSING] = np.nan
+            fast = rate > self.limits.of(store.counter_of(slot))
+            if fast.any():
+                over[slot] = self._disbelieve(group, slot, np.flatnonzero(fast), delta)
+        self._done(group, _ALL, changed)
+        return over
+
+    def _disbelieve(
+        self, group: int, slot: int, at: NDArray[np.intp], delta: NDArray[np.uint64]
+    ) -> NDArray[np.intp]:
+        """Take back what cannot have moved even since the last move; returns the other ports."""
+        store = self.store
+        since = (store.last[group][at] - store.moved_at[group][at]) / 1e9
+        since[store.moved_at[group][at] == NO_TIME] = 0.0
+        since = np.fmax(since, seconds(store, group)[at])
+        absurd = delta[at] > self.limits.of(store.counter_of(slot))[at] * since
+        gone = at[absurd]
+        store.total[slot][gone] -= delta[gone]
+        store.rate[slot][gone] = np.nan
+        store.state[slot][gone] = State.OVER_RATE
+        self.tally["over_rate"] += len(gone)
+        return at[~absurd]
+
+    def _done(self, group: int, where: Where, changed: NDArray[np.bool_]) -> None:
+        store = self.store
+        refresh.observe(store, group, where, changed)
+        store.settled[group][where] = store.last[group][where]
+        store.staged[group][where] = False
+
+    def _slot(self, slot: int, where: Where) -> NDArray[np.uint64]:
+        """uint64[len(where)]: how far it moved, in catalogue units; raw, state, total follow."""
+        store = self.store
+        state, new, old = (a[slot][where] for a in (store.state, store.incoming, store.raw))
+        valid: NDArray[np.bool_] | None = None
+        taken: NDArray[np.bool_] | None = None
+        if state.any():
+            valid = state == State.OK
+            taken = valid | (state == State.BASELINE) | (state == State.RESET)
+        parts = list(self._sources(slot, where))
+        if len(parts) == 1:
+            delta = self._part(slot, where, parts[0][0], new, old, state, valid)
+        else:
+            delta = np.zeros(len(new), np.uint64)
+            rows = np.arange(store.ports)[where]
+            for column, at in parts:
+                sub = None if valid is None else valid[at]
+                states = state[at]
+                delta[at] = self._part(slot, rows[at], column, new[at], old[at], states, sub)
+                state[at] = states
+        raw = store.raw[slot]
+        raw[where] = new if taken is None else np.where(taken, new, old)
+        if not isinstance(where, slice):
+            store.state[slot][where] = state
+        store.total[slot][where] += delta
+        return delta
+
+    def _part(
+        self,
+        slot: int,
+        where: Where,
+        column: Column,
+        new: NDArray[np.uint64],
+        old: NDArray[np.uint64],
+        state: NDArray[np.uint8],
+        valid: NDArray[np.bool_] | None,
+    ) -> NDArray[np.uint64]:
+        """The same for ports that one column feeds; `state` is written in place."""
+        store = self.store
+
+        def possible(at: NDArray[np.intp]) -> NDArray[np.float64]:
+            span = seconds(store, store.group_of[slot])[where][at]
+            limit = self.limits.of(store.counter_of(slot))[where][at]
+            return np.where(np.isnan(span), np.inf, span) * limit / column.scale
+
+        delta, what = difference(new, old, column, possible, valid)
+        if what is not None:
+            np.maximum(state, what, out=state)
+            counts = np.bincount(what)
+            for code in np.flatnonzero(counts[1:]) + 1:
+                self.tally[State(int(code)).name.lower()] += int(counts[code])
+        if column.scale != 1:
+            delta *= np.uint64(column.scale)
+        return delta
+
+    def _sources(self, slot: int, where: Where) -> Iterator[tuple[Column, NDArray[np.intp]]]:
+        """The columns that feed these ports, and which of the ports each feeds."""
+        columns = self.store.columns[slot]
+        if len({(c.bits, c.saturates, c.scale) for c in columns}) == 1:
+            yield columns[0], np.empty(0, np.intp)
+            return
+        sources = self.store.source[slot][where]
+        for number, column in enumerate(columns, 1):
+            at = np.flatnonzero(sources == number)
+            if len(at):
+                yield column, at

@@ -1,0 +1,289 @@
+"""Take a reading in: find its rows and slots, refuse what is old or foreign, stage the rest.
+
+A whole reading that is newer, complete and from the known sources, which is nearly every one, is
+staged by a handful of copies; everything else goes the long way round in `_sort_out`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from fabricmon.model.readings import State
+from fabricmon.normalize.store import NO_TIME
+
+if TYPE_CHECKING:
+    from collections import Counter
+
+    from numpy.typing import NDArray
+
+    from fabricmon.model.ports import PortTable
+    from fabricmon.model.readings import Column, PortSet, ReadingBatch
+    from fabricmon.normalize.settle import Settler
+    from fabricmon.normalize.store import Store
+
+Where: TypeAlias = "slice | NDArray[np.intp]"
+_DROP = 255
+"""In a matrix of states: leave the cell alone."""
+_PATIENCE = 3
+"""Ticks after which a silent source loses its series, and an old stamp means a wrong clock."""
+_DISTRUST = 10
+"""Good stamps before a clock that was wrong is believed again."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """Where the columns of a batch go. Cached as long as slots and groups stay."""
+
+    columns: tuple[Column, ...]
+    version: int
+    kept: list[int]
+    """Indexes of the columns that are taken: the widest, where two feed one slot."""
+    slots: NDArray[np.intp]
+    sources: NDArray[np.uint8]
+    groups: list[tuple[int, list[int]]]
+    """Group, and the positions in `slots` that belong to it."""
+
+
+class Staging:
+    """Writes readings into the store."""
+
+    def __init__(self, store: Store, table: PortTable, settler: Settler) -> None:
+        """Caches are empty; `now_ns` and `interval_s` are those of the last tick."""
+        self._store = store
+        self._table = table
+        self._settler = settler
+        self._layouts: dict[int, Layout] = {}
+        self._rows: dict[int, tuple[PortSet, int, Where]] = {}
+        self.now_ns = NO_TIME
+        self.interval_s = 0.0
+
+    @property
+    def _tally(self) -> Counter[str]:
+        return self._settler.tally
+
+    def where(self, ports: PortSet) -> Where:
+        """The rows of a port set: a slice where adjacent. Rows the table refused are -1."""
+        cached = self._rows.get(id(ports))
+        if cached is not None and cached[0] is ports:
+            return cached[2]
+        rows = self._table.rows(ports).astype(np.intp)
+        self._store.grow(len(self._table))
+        where: Where = rows
+        if len(rows) and rows[0] >= 0 and (np.diff(rows) == 1).all():
+            where = slice(int(rows[0]), int(rows[-1]) + 1)
+        if len(self._rows) > 65_536:  # sources that make a new set each poll must not leak
+            self._rows.clear()
+        self._rows[id(ports)] = (ports, len(rows), where)
+        return where
+
+    def stage(self, batch: ReadingBatch) -> None:
+        """Take the counters of one reading."""
+        layout = self._layout(batch.columns)
+        where = self.where(batch.ports)
+        if not layout.kept or len(batch.ports) == 0:
+            return
+        whole = len(layout.kept) == len(batch.columns)
+        values = batch.values if whole else batch.values[layout.kept]
+        state = batch.state if whole else batch.state[layout.kept]
+        if not batch.discontinuity and self._is_plain(layout, where, state, batch.time_ns):
+            self._write(layout, where, values, state, batch.time_ns)
+        else:
+            self._sort_out(batch, layout, where, values, state)
+
+    def _layout(self, columns: tuple[Column, ...]) -> Layout:
+        layout = self._layouts.get(id(columns))
+        version = self._store.version
+        if layout is not None and layout.columns is columns and layout.version == version:
+            return layout
+        best: dict[tuple[int, int], int] = {}
+        for i, column in enumerate(columns):
+            key = (column.counter.code, column.queue)
+            if key not in best or columns[best[key]].bits < column.bits:
+                best[key] = i
+        kept = sorted(best.values())
+        taken = [columns[i] for i in kept]
+        slots = self._store.slots(taken)
+        sources = [self._store.number(s, c) for s, c in zip(slots, taken, strict=True)]
+        groups: dict[int, list[int]] = {}
+        for position, slot in enumerate(slots):
+            groups.setdefault(self._store.group_of[slot], []).append(position)
+        if len(self._layouts) > 4_096:  # sources that make new columns each poll must not leak
+            self._layouts.clear()
+        layout = Layout(
+            columns,
+            self._store.version,
+            kept,
+            np.array(slots, np.intp),
+            np.array(sources, np.uint8),
+            list(groups.items()),
+        )
+        self._layouts[id(columns)] = layout
+        return layout
+
+    def _is_plain(
+        self,
+        layout: Layout,
+        where: Where,
+        state: NDArray[np.uint8],
+        time_ns: NDArray[np.int64],
+    ) -> bool:
+        """Whether every value is good, newer, from its own source, and nothing is staged yet."""
+        if state.any() or (not isinstance(where, slice) and where.min() < 0):
+            return False
+        store = self._store
+        for group, _ in layout.groups:
+            if store.staged[group][where].any() or (time_ns <= store.last[group][where]).any():
+                return False
+        sources = _block(store.source, layout.slots, where)
+        return bool((sources == layout.sources[:, None]).all())
+
+    def _write(
+        self,
+        layout: Layout,
+        where: Where,
+        values: NDArray[np.uint64],
+        state: NDArray[np.uint8],
+        time_ns: NDArray[np.int64],
+    ) -> None:
+        store = self._store
+        index = (
+            (layout.slots[:, None], where)
+            if not isinstance(where, slice)
+            else (layout.slots, where)
+        )
+        store.incoming[index] = values
+        store.state[index] = state
+        for group, _ in layout.groups:
+            store.last[group][where] = time_ns
+            store.staged[group][where] = True
+            store.touched[group][where] = True
+
+    def _sort_out(
+        self,
+        batch: ReadingBatch,
+        layout: Layout,
+        where: Where,
+        values: NDArray[np.uint64],
+        state: NDArray[np.uint8],
+    ) -> None:
+        """The long way: find out per value what may be staged, and stage that."""
+        rows = np.arange(self._store.ports)[where] if isinstance(where, slice) else where
+        keep = _first_of_each(rows)
+        rows, time_ns = rows[keep], batch.time_ns[keep]
+        values, state = values[:, keep], state[:, keep].copy()
+        if len(rows) == 0:
+            return
+        self._claim(layout, rows, state, restarted=batch.discontinuity)
+        if self._part_ways(layout, rows, state):
+            layout = self._layout(batch.columns)
+        for group, positions in layout.groups:
+            self._stage_group(group, positions, layout.slots, rows, values, state, time_ns)
+
+    def _claim(
+        self, layout: Layout, rows: NDArray[np.intp], state: NDArray[np.uint8], *, restarted: bool
+    ) -> None:
+        """Settle who feeds each series, and mark in `state` what starts anew."""
+        store = self._store
+        block = np.ix_(layout.slots, rows)
+        pinned = store.source[block]
+        mine = layout.sources[:, None]
+        good = state == State.OK
+        groups = np.array([store.group_of[slot] for slot in layout.slots])
+        alive = self._silence(groups[:, None], rows) <= _PATIENCE
+        foreign = good & (pinned != 0) & (pinned != mine) & alive
+        if foreign.any():
+            self._tally["other_source"] += int(foreign.sum())
+        state[(pinned != 0) & (pinned != mine) & alive] = _DROP
+        if restarted:
+            state[good & (pinned == mine)] = State.RESET
+            self._tally["reset"] += int((state == State.RESET).sum())
+        fresh = good & (pinned != mine) & ~foreign
+        state[fresh] = State.BASELINE
+        self._tally["baseline"] += int(fresh.sum())
+        self._tally["unsupported"] += int((state == State.UNSUPPORTED).sum())
+        self._tally["missing"] += int((state == State.MISSING).sum())
+        store.source[block] = np.where(fresh, mine, pinned)
+
+    def _silence(self, groups: NDArray[np.intp], rows: NDArray[np.intp]) -> NDArray[np.float64]:
+        """Ticks since the last reading of these groups and ports; 0 in the first ticks."""
+        heard = self._store.heard[groups, rows]
+        if self.now_ns == NO_TIME or self.interval_s <= 0:
+            return np.zeros(heard.shape)
+        silent = (self.now_ns - heard) / (self.interval_s * 1e9)
+        return np.where((heard == NO_TIME) | self._store.touched[groups, rows], 0.0, silent)
+
+    def _part_ways(self, layout: Layout, rows: NDArray[np.intp], state: NDArray[np.uint8]) -> bool:
+        """Give slots that miss a reading the rest of their group has sample times of their own."""
+        store = self._store
+        good = (state == State.OK) | (state == State.BASELINE) | (state == State.RESET)
+        known = store.source[np.ix_(layout.slots, rows)] != 0
+        apart = []
+        for _, positions in layout.groups:
+            some = good[positions].any(axis=0)
+            apart += [p for p in positions if (some & known[p] & ~good[p]).any()]
+        version = store.version
+        store.split(int(layout.slots[p]) for p in apart)
+        return store.version != version
+
+    def _stage_group(
+        self,
+        group: int,
+        positions: list[int],
+        slots: NDArray[np.intp],
+        rows: NDArray[np.intp],
+        values: NDArray[np.uint64],
+        state: NDArray[np.uint8],
+        time_ns: NDArray[np.int64],
+    ) -> None:
+        store = self._store
+        mine = state[positions]
+        good = ((mine == State.OK) | (mine == State.BASELINE) | (mine == State.RESET)).any(axis=0)
+        taken = good & self._is_news(group, rows, time_ns, good)
+        again = rows[taken & store.staged[group][rows]]
+        if len(again):
+            self._settler.early(group, again)
+        for position in positions:
+            slot = int(slots[position])
+            says = state[position]
+            written = taken & (says != _DROP)
+            store.incoming[slot][rows[written]] = values[position][written]
+            silent = ~good & (says != _DROP) & ~store.touched[group][rows]
+            store.state[slot][rows[written | silent]] = says[written | silent]
+        at = rows[taken]
+        store.last[group][at] = time_ns[taken]
+        store.staged[group][at] = True
+        store.touched[group][at] = True
+
+    def _is_news(
+        self,
+        group: int,
+        rows: NDArray[np.intp],
+        time_ns: NDArray[np.int64],
+        good: NDArray[np.bool_],
+    ) -> NDArray[np.bool_]:
+        """bool[M]: readings with a newer stamp, and those of clocks that have proved wrong."""
+        store = self._store
+        newer = time_ns > store.last[group][rows]
+        if newer.all():
+            return newer
+        distrusted = store.doubt[group][rows] > 0
+        distrusted |= self._silence(np.array(group), rows) >= _PATIENCE
+        wrong = good & ~newer & distrusted
+        store.doubt[group][rows[wrong]] = _DISTRUST
+        self._tally["wrong_clock"] += int(wrong.sum())
+        self._tally["late"] += int((good & ~newer & ~wrong).sum())
+        return newer | wrong
+
+
+def _block(array: NDArray[np.uint8], slots: NDArray[np.intp], where: Where) -> NDArray[np.uint8]:
+    return array[slots, where] if isinstance(where, slice) else array[slots[:, None], where]
+
+
+def _first_of_each(rows: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Positions to keep: rows the table has, each once."""
+    _, first = np.unique(rows, return_index=True)
+    first.sort()
+    return first[rows[first] >= 0]

@@ -1,0 +1,233 @@
+"""The memory of the normalizer: one row (slot) per counter and queue, one column per port.
+
+Slots read together share sample times; such a set is a *group*. A group splits when a reading
+brings only part of it, so times stay exact without a time per value.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fabricmon.model.counters import CATALOGUE, NO_QUEUE, Counter, Scope
+from fabricmon.model.readings import State
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from fabricmon.model.readings import Column
+
+NO_TIME = np.iinfo(np.int64).min
+_PER_SLOT: dict[str, tuple[type, float]] = {
+    "raw": (np.uint64, 0),  # as last read
+    "total": (np.uint64, 0),  # unwrapped, in catalogue units
+    "source": (np.uint8, 0),  # which of the slot's columns feeds it; 0 none yet
+    "incoming": (np.uint64, 0),  # read since, not settled yet
+    "state": (np.uint8, State.MISSING),  # of this tick, as far as it is known
+    "rate": (np.float32, np.nan),  # per second, as published last
+    "published": (np.uint8, State.MISSING),  # the states published with it
+}
+_PER_GROUP: dict[str, tuple[type, float]] = {
+    "last": (np.int64, NO_TIME),  # sample time of the latest reading
+    "base": (np.int64, NO_TIME),  # sample time the next rate starts from
+    "settled": (np.int64, NO_TIME),  # sample time of the reading settled last
+    "staged": (np.bool_, False),  # incoming holds a reading
+    "touched": (np.bool_, False),  # read since the last tick
+    "heard": (np.int64, NO_TIME),  # tick time at which a reading last came
+    "doubt": (np.uint8, 0),  # readings for which the device's clock is still distrusted
+    "moved_at": (np.int64, NO_TIME),  # sample time at which a value last moved
+    "moved_base": (np.int64, NO_TIME),  # the same, as of the last tick
+    "gap": (np.float32, 0),  # mean seconds between moves
+    "gap_low": (np.float32, 0),
+    "gap_high": (np.float32, 0),
+    "gaps": (np.uint16, 0),  # moves seen at a steady beat
+    "poll": (np.float32, 0),  # mean seconds between readings
+}
+
+
+class Store:
+    """Arrays that grow in both directions. `version` changes whenever slots or groups do."""
+
+    def __init__(self) -> None:
+        """Empty."""
+        self.version = 0
+        self.ports = 0
+        self.counters: tuple[Counter, ...] = ()
+        self.queue_counters: tuple[Counter, ...] = ()
+        self.queues: tuple[int, ...] = ()
+        self.columns: list[list[Column]] = []
+        """The columns that ever fed a slot; `source` counts them from 1."""
+        self.group_of: list[int] = []
+        self.groups: list[list[int]] = []
+        """Slots of each group."""
+        self._slot: dict[tuple[int, int], int] = {}
+        self._data: dict[str, NDArray[Any]] = {
+            name: np.full((0, 64), fill, dt)
+            for name, (dt, fill) in {**_PER_SLOT, **_PER_GROUP}.items()
+        }
+        self._early: dict[int, dict[str, NDArray[Any]]] = {}
+
+    def __getattr__(self, name: str) -> NDArray[Any]:
+        """An array of the tables above, rows x ports."""
+        try:
+            return self._data[name][:, : self.ports]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def begin(self) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
+        """Start a tick with no rates; hands over the rates and states published last."""
+        before = self.rate, self.published
+        self._data["rate"] = np.full_like(self._data["rate"], np.nan)
+        return before
+
+    def publish(self) -> NDArray[np.uint8]:
+        """End a tick: uint8[S,N] its states, which are not written any more."""
+        self._data["published"] = self._data["state"]
+        self._data["state"] = np.full_like(self._data["state"], State.MISSING)
+        return self.published
+
+    @property
+    def n_slots(self) -> int:
+        """S: port counters, then queue counters times queues."""
+        return len(self.group_of)
+
+    def counter_of(self, slot: int) -> Counter:
+        """What a slot counts."""
+        if slot < len(self.counters):
+            return self.counters[slot]
+        return self.queue_counters[(slot - len(self.counters)) // len(self.queues)]
+
+    def grow(self, ports: int) -> None:
+        """Have room for so many ports."""
+        if ports <= self.ports:
+            return
+        room = self._data["raw"].shape[1]
+        while room < ports:
+            room *= 2
+        for name, (dtype, fill) in {**_PER_SLOT, **_PER_GROUP}.items():
+            old = self._data[name]
+            if old.shape[1] < room:
+                self._data[name] = np.full((len(old), room), fill, dtype)
+                self._data[name][:, : old.shape[1]] = old
+        self._early = {
+            slot: {name: _padded(row, ports) for name, row in rows.items()}
+            for slot, rows in self._early.items()
+        }
+        self.ports = ports
+
+    def early(self, slot: int) -> dict[str, NDArray[Any]]:
+        """What was settled before the tick, where readings come faster.
+
+        `moved` uint64[N] in catalogue units, `worst` uint8[N] state.
+        """
+        if slot not in self._early:
+            self._early[slot] = {
+                "moved": np.zeros(self.ports, np.uint64),
+                "worst": np.zeros(self.ports, np.uint8),
+            }
+        return self._early[slot]
+
+    def has_early(self, slot: int) -> bool:
+        """Whether something was settled before the tick."""
+        return slot in self._early
+
+    def take_early(self, slot: int) -> dict[str, NDArray[Any]]:
+        """Hand it over and forget it."""
+        return self._early.pop(slot)
+
+    def slots(self, columns: Sequence[Column]) -> list[int]:
+        """The slot of each counter column, made where new. Slots that are new form a group."""
+        wanted = [_key(column) for column in columns]
+        if any(key not in self._slot for key in wanted):
+            self._add(wanted)
+        found = [self._slot[key] for key in wanted]
+        for scope in (True, False):  # a device may renew port and queue counters apart
+            fresh = [s for s in found if self.group_of[s] < 0 and self._is_port(s) is scope]
+            if fresh:
+                self._new_group(fresh)
+        self._split_by(found)
+        return found
+
+    def have_queues(self, queues: Iterable[int]) -> None:
+        """Make room for queues of which only gauges are read."""
+        if not set(queues) <= set(self.queues):
+            self.queues = tuple(sorted({*self.queues, *queues}))
+            self._add([])
+
+    def _is_port(self, slot: int) -> bool:
+        return slot < len(self.counters)
+
+    def number(self, slot: int, column: Column) -> int:
+        """The number of `column` among those that feed the slot, from 1."""
+        known = self.columns[slot]
+        if column not in known:
+            if len(known) >= 255:
+                del known[1:]  # a source that renames itself at each poll must not leak
+            known.append(column)
+        return known.index(column) + 1
+
+    def split(self, slots: Iterable[int]) -> None:
+        """Give each of these slots sample times of its own."""
+        for slot in slots:
+            if len(self.groups[self.group_of[slot]]) > 1:
+                self._new_group([slot])
+
+    def _split_by(self, found: list[int]) -> None:
+        """Part every group of which `found` holds only some slots."""
+        have = set(found)
+        for group in {self.group_of[slot] for slot in found}:
+            inside = [slot for slot in self.groups[group] if slot in have]
+            if len(inside) < len(self.groups[group]):
+                self._new_group(inside)
+
+    def _new_group(self, slots: list[int]) -> None:
+        """Move slots into a group of their own, which inherits the times they had."""
+        parent = self.group_of[slots[0]]
+        for name, (dtype, fill) in _PER_GROUP.items():
+            old = self._data[name]
+            row = old[parent] if parent >= 0 else np.full(old.shape[1], fill, dtype)
+            self._data[name] = np.concatenate([old, row[None]])
+        for slot in slots:
+            if self.group_of[slot] >= 0:
+                self.groups[self.group_of[slot]].remove(slot)
+            self.group_of[slot] = len(self.groups)
+        self.groups.append(list(slots))
+        self.version += 1
+
+    def _add(self, keys: list[tuple[int, int]]) -> None:
+        """Lay the slots out anew: catalogue order, every queue counter over every queue."""
+        seen = {*self._slot, *keys}
+        ports = sorted({code for code, queue in seen if CATALOGUE[code].scope is Scope.PORT})
+        queued = sorted({code for code, queue in seen if CATALOGUE[code].scope is Scope.QUEUE})
+        used = {queue for code, queue in seen if CATALOGUE[code].scope is Scope.QUEUE}
+        queues = sorted({*used, *self.queues})
+        layout = [(code, NO_QUEUE) for code in ports]
+        layout += [(code, queue) for code in queued for queue in queues]
+        origin = np.array([self._slot.get(key, -1) for key in layout])
+        for name, (dtype, fill) in _PER_SLOT.items():
+            old = self._data[name]
+            new: NDArray[Any] = np.full((len(layout), old.shape[1]), fill, dtype)
+            new[origin >= 0] = old[origin[origin >= 0]]
+            self._data[name] = new
+        self.columns = [self.columns[o] if o >= 0 else [] for o in origin]
+        self.group_of = [self.group_of[o] if o >= 0 else -1 for o in origin]
+        place = {int(o): s for s, o in enumerate(origin) if o >= 0}
+        self.groups = [[place[slot] for slot in group] for group in self.groups]
+        self._early = {place[slot]: rows for slot, rows in self._early.items()}
+        self._slot = {key: slot for slot, key in enumerate(layout)}
+        self.counters = tuple(CATALOGUE[code] for code in ports)
+        self.queue_counters = tuple(CATALOGUE[code] for code in queued)
+        self.queues = tuple(queues)
+        self.version += 1
+
+
+def _key(column: Column) -> tuple[int, int]:
+    port = column.counter.scope is Scope.PORT
+    return column.counter.code, NO_QUEUE if port else column.queue
+
+
+def _padded(row: NDArray[Any], ports: int) -> NDArray[Any]:
+    return np.concatenate([row, np.zeros(ports - len(row), row.dtype)])
