@@ -1,0 +1,10 @@
+"""Write, read and replay: own recordings, interchange dumps, and the files people have.
+
+`Writer` records a stream; `Recording` reads it back; `open_source` looks at any files and gives the
+stream that is in them.
+"""
+
+from fabricmon.record.recording import Recording
+from fabricmon.record.writer import Writer
+
+__all__ = ["Recording", "Writer"]

@@ -1,0 +1,255 @@
+"""One item of a stream as one row of an Arrow record batch, and back, to the byte.
+
+A row has a kind, a small JSON text, and four lists of numbers that only readings fill. Names of
+ports and columns are written once a file, as rows of their own that later rows point to by number;
+reading gives the same `PortSet` object for the same number, as the pipeline expects.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import orjson
+
+from fabricmon.errors import FormatError, Reason
+from fabricmon.formats.interchange import read_topology, write_topology
+from fabricmon.model.counters import BY_ID
+from fabricmon.model.readings import Column, PortSet, ReadingBatch
+from fabricmon.model.stream import Item, PollFailure, Tick
+from fabricmon.model.topology import Topology
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from numpy.typing import NDArray
+
+MARK = "fabricmon.recording"
+"""Key of the schema's metadata that holds the version of this layout."""
+FABRIC = "fabricmon.fabric"
+VERSION = 1
+
+
+class RowKind(IntEnum):
+    """What a row holds."""
+
+    PORTS = 0
+    COLUMNS = 1
+    BATCH = 2
+    FAILURE = 3
+    TICK = 4
+    TOPOLOGY = 5
+    CARRIED = 6
+    """The topology known when this file was begun; an earlier file has it already."""
+
+
+_NUMBERS = {"values": np.uint64, "state": np.uint8, "time_ns": np.int64, "gauges": np.float64}
+
+
+def schema(fabric: str) -> Any:
+    """The Arrow schema of a recording of `fabric`."""
+    import pyarrow as pa  # noqa: PLC0415 - 50 MB that only recording needs
+
+    lists = [(name, pa.large_list(pa.from_numpy_dtype(dtype))) for name, dtype in _NUMBERS.items()]
+    fields = [("kind", pa.uint8()), ("text", pa.large_binary()), *lists]
+    return pa.schema(fields, {MARK: str(VERSION), FABRIC: fabric})
+
+
+class Encoder:
+    """Collects rows; one per file, since names are numbered per file."""
+
+    def __init__(self) -> None:
+        """Nothing named yet."""
+        self._ports: dict[PortSet, int] = {}
+        self._port_ids: dict[int, tuple[PortSet, int]] = {}
+        self._columns: dict[tuple[Column, ...], int] = {}
+        self._column_ids: dict[int, tuple[tuple[Column, ...], int]] = {}
+        self._kinds: list[int] = []
+        self._texts: list[bytes] = []
+        self._lists: dict[str, list[NDArray[Any]]] = {name: [] for name in _NUMBERS}
+        self._lengths: dict[str, list[int]] = {name: [] for name in _NUMBERS}
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+    def add(self, item: Item, *, carried: bool = False) -> None:
+        """Take one item."""
+        match item:
+            case ReadingBatch():
+                self._batch(item)
+            case Tick():
+                self._row(RowKind.TICK, [item.time_ns, item.interval_s])
+            case PollFailure():
+                fields = [item.target, item.collector, item.reason, item.time_ns, item.message]
+                self._row(RowKind.FAILURE, fields)
+            case Topology():
+                self._text(RowKind.CARRIED if carried else RowKind.TOPOLOGY, write_topology(item))
+
+    def _batch(self, batch: ReadingBatch) -> None:
+        meta = [
+            batch.target,
+            self._port_set(batch.ports),
+            self._column_set(batch.columns),
+            self._column_set(batch.gauge_columns),
+            batch.discontinuity,
+            batch.partial,
+        ]
+        self._row(
+            RowKind.BATCH,
+            meta,
+            values=batch.values.ravel(),
+            state=batch.state.ravel() if batch.state.any() else batch.state[:0].ravel(),
+            time_ns=_shortened(batch.time_ns),
+            gauges=batch.gauges.ravel(),
+        )
+
+    def _port_set(self, ports: PortSet) -> int:
+        known = self._port_ids.get(id(ports))
+        if known is not None:
+            return known[1]
+        number = self._ports.get(ports)
+        if number is None:
+            number = self._ports[ports] = len(self._ports)
+            self._row(RowKind.PORTS, [ports.device, ports.port])
+        self._remember(self._port_ids, ports, number)
+        return number
+
+    def _column_set(self, columns: tuple[Column, ...]) -> int:
+        known = self._column_ids.get(id(columns))
+        if known is not None:
+            return known[1]
+        number = self._columns.get(columns)
+        if number is None:
+            number = self._columns[columns] = len(self._columns)
+            self._row(RowKind.COLUMNS, [_column_json(column) for column in columns])
+        self._remember(self._column_ids, columns, number)
+        return number
+
+    @staticmethod
+    def _remember(known: dict[int, tuple[Any, int]], what: Any, number: int) -> None:
+        if len(known) > 65_536:  # a source that makes new objects each poll must not leak
+            known.clear()
+        known[id(what)] = (what, number)
+
+    def _row(self, kind: RowKind, fields: object, **lists: NDArray[Any]) -> None:
+        self._text(kind, orjson.dumps(fields), **lists)
+
+    def _text(self, kind: RowKind, text: bytes, **lists: NDArray[Any]) -> None:
+        self._kinds.append(kind)
+        self._texts.append(text)
+        for name in _NUMBERS:
+            part = lists.get(name)
+            self._lengths[name].append(len(part) if part is not None else 0)
+            if part is not None and len(part):
+                self._lists[name].append(part)
+
+    def take(self, into: Any) -> Any:
+        """The rows collected as one Arrow record batch of the schema `into`; begin anew."""
+        import pyarrow as pa  # noqa: PLC0415 - see `schema`
+
+        arrays = [pa.array(self._kinds, pa.uint8()), pa.array(self._texts, pa.large_binary())]
+        for name, dtype in _NUMBERS.items():
+            parts = self._lists[name]
+            flat = np.concatenate(parts) if len(parts) > 1 else (*parts, np.empty(0, dtype))[0]
+            offsets = np.concatenate([[0], np.cumsum(self._lengths[name])])
+            arrays.append(pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), flat))
+            parts.clear()
+            self._lengths[name].clear()
+        self._kinds.clear()
+        self._texts.clear()
+        return pa.record_batch(arrays, schema=into)
+
+
+class Decoder:
+    """Rows back to items; one per file."""
+
+    def __init__(self, file: str) -> None:
+        """`file` is for errors."""
+        self._file = file
+        self._ports: list[PortSet] = []
+        self._columns: list[tuple[Column, ...]] = []
+
+    def items(self, batch: Any, *, first_file: bool = True) -> Iterator[Item]:
+        """The items of one Arrow record batch. Raises `FormatError` for rows that do not fit."""
+        kinds = batch.column(0).to_numpy()
+        texts = batch.column(1)
+        lists = [_Lists(batch.column(2 + i)) for i in range(len(_NUMBERS))]
+        for row, kind in enumerate(kinds.tolist()):
+            text = texts[row].as_py()
+            try:
+                item = self._item(kind, text, [part[row] for part in lists])
+            except (ValueError, TypeError, KeyError, IndexError) as error:
+                raise FormatError(f"row {row} does not fit: {error}", file=self._file) from error
+            if item is not None and (kind != RowKind.CARRIED or first_file):
+                yield item
+
+    def _item(self, kind: int, text: bytes, lists: list[NDArray[Any]]) -> Item | None:
+        if kind in {RowKind.TOPOLOGY, RowKind.CARRIED}:
+            return read_topology(text, self._file)
+        fields = orjson.loads(text)
+        match RowKind(kind):
+            case RowKind.PORTS:
+                self._ports.append(PortSet(tuple(fields[0]), tuple(fields[1])))
+            case RowKind.COLUMNS:
+                self._columns.append(tuple(_column(entry) for entry in fields))
+            case RowKind.TICK:
+                return Tick(*fields)
+            case RowKind.FAILURE:
+                target, collector, reason, time_ns, message = fields
+                return PollFailure(target, collector, Reason(reason), time_ns, message)
+            case RowKind.BATCH:
+                return self._batch(fields, lists)
+        return None
+
+    def _batch(self, fields: list[Any], lists: list[NDArray[Any]]) -> ReadingBatch:
+        target, ports_number, columns_number, gauges_number, discontinuity, partial = fields
+        values, state, time_ns, gauges = lists
+        ports = self._ports[ports_number]
+        columns, gauge_columns = self._columns[columns_number], self._columns[gauges_number]
+        n, shape = len(ports), (len(columns), len(ports))
+        return ReadingBatch(
+            target,
+            ports,
+            columns,
+            values.reshape(shape),
+            state.reshape(shape) if len(state) else np.zeros(shape, np.uint8),
+            time_ns if len(time_ns) == n else np.full(n, time_ns[0]),
+            gauge_columns,
+            gauges.reshape(len(gauge_columns), n),
+            discontinuity,
+            partial,
+        )
+
+
+class _Lists:
+    """A list column as slices of one numpy array, without copying."""
+
+    def __init__(self, column: Any) -> None:
+        self._flat = column.values.to_numpy()
+        self._offsets = column.offsets.to_pylist()
+
+    def __getitem__(self, row: int) -> NDArray[Any]:
+        return self._flat[self._offsets[row] : self._offsets[row + 1]]
+
+
+def _shortened(time_ns: NDArray[np.int64]) -> NDArray[np.int64]:
+    """One number where all are the same, as is usual: a target's ports are read together."""
+    return time_ns[:1] if len(time_ns) and (time_ns == time_ns[0]).all() else time_ns
+
+
+def _column_json(column: Column) -> list[Any]:
+    return [
+        column.counter.id,
+        column.queue,
+        column.bits,
+        column.saturates,
+        column.scale,
+        column.source,
+        column.estimated,
+    ]
+
+
+def _column(entry: list[Any]) -> Column:
+    counter, *rest = entry
+    return Column(BY_ID[counter], *rest)
