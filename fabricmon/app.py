@@ -26,10 +26,12 @@ from fabricmon.model.window import Window
 from fabricmon.normalize import Normalizer
 from fabricmon.runtime import inventory
 from fabricmon.runtime.daemon import Assembly, Daemon, FabricPlan
+from fabricmon.runtime.doctor import Patient
 from fabricmon.runtime.pipeline import Pipeline, Stages
 from fabricmon.selfmon import Reporter, configure_logging
 from fabricmon.settings import validate
 from fabricmon.web import WebConfig, WebServer
+from fabricmon.web.config import split_address
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -258,3 +260,16 @@ def make_daemon(loaded: Loaded, context: Context, web: WebConfig) -> tuple[Daemo
     server = WebServer(web, context, daemon, assembly.exporters["prometheus"])
     daemon.serve(server)
     return daemon, server
+
+
+def patient(loaded: Loaded, context: Context) -> Patient:
+    """What the doctor examines."""
+    web = web_config(loaded)
+    return Patient(loaded, assemble(loaded, context), context, split_address(web.listen_address))
+
+
+def address_of(server: WebServer, web: WebConfig) -> str:
+    """Where people find the web server."""
+    host, _ = split_address(web.listen_address)
+    scheme = "https" if server.tls else "http"
+    return f"{scheme}://{host or 'localhost'}:{server.port}/"
