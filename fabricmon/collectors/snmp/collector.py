@@ -1,0 +1,233 @@
+"""The SNMP collector: Ethernet switches, one poll at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from fabricmon.collectors.snmp.config import SnmpConfig, access, check_keys
+from fabricmon.collectors.snmp.enrich import (
+    IF_TABLE_LAST_CHANGE,
+    SYS_UPTIME,
+    Device,
+    device_names,
+    make_grid,
+    survey,
+)
+from fabricmon.collectors.snmp.lldp import neighbours, topology
+from fabricmon.collectors.snmp.reference import ReferenceEngines, ReferenceSession
+from fabricmon.errors import ConfigError, PollError, Reason
+from fabricmon.mappings.snmp import SnmpMappings
+from fabricmon.mappings.snmp_grid import lacking
+from fabricmon.model.readings import Poll, State
+from fabricmon.selfmon import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fabricmon.api import Context, Target
+    from fabricmon.collectors.snmp.config import Access
+    from fabricmon.collectors.snmp.session import Session
+    from fabricmon.mappings.snmp_grid import Grid
+    from fabricmon.model.readings import ReadingBatch
+    from fabricmon.model.topology import Topology
+
+_PORT = 161
+_LOOK_AGAIN_S = 30.0  # between two surveys of a device whose rows keep surprising
+
+
+class SnmpCollector:
+    """Reads switches over SNMP v2c and v3."""
+
+    Config: ClassVar[type[SnmpConfig]] = SnmpConfig
+
+    def __init__(self, config: SnmpConfig, targets: Sequence[Target], context: Context) -> None:
+        """Store; nothing else."""
+        self._config, self._context = config, context
+        self._devices = {target.name: Device(target) for target in targets}
+        self._access: dict[str, Access] = {}
+        self._mappings: SnmpMappings | None = None
+        self._engines = ReferenceEngines()
+
+    async def start(self) -> None:
+        """Read the mappings and refuse credentials that cannot work. Raises `ConfigError`."""
+        self._mappings = SnmpMappings([Path(folder) for folder in self._config.mappings])
+        for device in self._devices.values():
+            target = device.target
+            self._access[target.name] = how = access(target)
+            check_keys(how)
+            if target.mapping and target.mapping not in self._mappings.names:
+                known = ", ".join(self._mappings.names)
+                raise ConfigError(
+                    f"target {target.name}: mapping {target.mapping!r} is not known; use {known}"
+                )
+
+    async def stop(self) -> None:
+        """Close every socket."""
+        for device in self._devices.values():
+            if device.renewal is not None:
+                device.renewal.cancel()
+                device.renewal = None
+            if device.session is not None:
+                device.session.close()
+                device.session = None
+        self._engines.close()
+
+    async def poll(self, target: Target) -> Poll:
+        """Read every counter of one switch."""
+        device = self._devices[target.name]
+        session, grid = await self._ready(device)
+        batch, lost, changed = await self._read(device, session, grid)
+        if changed:
+            # Whatever was just read may stand under another port's number: ask anew, read again.
+            device.doubtful = True
+            session, grid = await self._ready(device)
+            batch, lost, _ = await self._read(device, session, grid, discontinuity=changed)
+        if device.survey is not None:
+            lost.update(device.survey.lost)
+            device.survey.lost.clear()
+        return Poll((batch,), {reason: count for reason, count in lost.items() if count})
+
+    async def discover(self, target: Target) -> Topology | None:
+        """The switch, its ports and its LLDP neighbours."""
+        device = self._devices[target.name]
+        session, _ = await self._ready(device)
+        seen = await neighbours(session)
+        others = [other for other in self._devices.values() if other.survey is not None]
+        return topology(device, seen, others)
+
+    def lacking(self, target: Target) -> dict[str, str]:
+        """Which counters of its mapping a polled device does not have, and why."""
+        grid = self._devices[target.name].grid
+        return lacking(grid) if grid is not None else {}
+
+    def mapping(self, target: Target) -> str:
+        """The mapping a device was recognised for; empty before its first poll."""
+        grid = self._devices[target.name].grid
+        return grid.profile.name if grid is not None else ""
+
+    async def _read(
+        self, device: Device, session: Session, grid: Grid, *, discontinuity: bool = False
+    ) -> tuple[ReadingBatch, Counter[Reason], bool]:
+        """One reading, what it lost, and whether the device turned out to be another one."""
+        values, state = grid.blank()
+        begun = self._context.clock.now_ns()
+        scalars, read = await asyncio.gather(
+            session.get((SYS_UPTIME, IF_TABLE_LAST_CHANGE)),
+            session.read(grid, values, state),
+            return_exceptions=True,
+        )
+        if isinstance(read, BaseException):
+            raise read
+        lost: Counter[Reason] = Counter(read)
+        uptime = last_change = None
+        if isinstance(scalars, PollError):
+            lost[scalars.reason] += 1
+        elif isinstance(scalars, BaseException):
+            raise scalars
+        else:
+            uptime, last_change = (v.value if isinstance(v.value, int) else None for v in scalars)
+        now = self._context.clock.monotonic()
+        restarted = device.restarted(uptime, now)
+        moved = device.survey is not None and last_change != device.survey.last_change
+        changed = restarted or (moved and last_change is not None)
+        device.doubtful = bool(lost[Reason.UNEXPECTED]) and now - device.surveyed_at > _LOOK_AGAIN_S
+        batch = grid.batch(
+            device.target.name,
+            values,
+            state,
+            begun,
+            uptime_cs=uptime,
+            discontinuity=restarted or discontinuity,
+        )
+        if not discontinuity and not changed and (state == State.MISSING).all():
+            raise PollError(Reason.NO_DATA, f"{device.target.name}: no counter was answered")
+        return batch, lost, changed
+
+    async def _ready(self, device: Device) -> tuple[Session, Grid]:
+        """The session and the grid of a device, made or renewed first where that must be."""
+        if device.session is None:
+            device.session = await self._session(device.target)
+        now = self._context.clock.monotonic()
+        ended = device.renewal is not None and device.renewal.done()
+        if device.grid is None or device.doubtful or ended:
+            await self._renewed(device)
+        elif device.renewal is None and now - device.surveyed_at >= self._config.enrich_interval:
+            device.renewal = asyncio.create_task(self._survey(device))
+        assert device.grid is not None
+        return device.session, device.grid
+
+    async def _renewed(self, device: Device) -> None:
+        """Ask the device anew who it is.
+
+        This goes on when the poll that wanted it is cancelled at its deadline. A device that has a
+        grid keeps it when the renewal fails: better its old names than none.
+        """
+        if device.renewal is None:
+            device.renewal = asyncio.create_task(self._survey(device))
+        try:
+            await asyncio.shield(device.renewal)
+        except PollError as error:
+            device.surveyed_at = self._context.clock.monotonic()
+            if device.grid is None:
+                raise
+            self._context.report.emit(
+                Event.DISCOVERY_FAILED, device.target.name, error=f"the old names stay: {error}"
+            )
+        finally:
+            if device.renewal is not None and device.renewal.done():
+                device.renewal = None
+
+    async def _survey(self, device: Device) -> None:
+        assert self._mappings is not None
+        assert device.session is not None
+        found = await survey(device.session, self._mappings, device.target)
+        now = self._context.clock.monotonic()
+        device.survey, device.surveyed_at, device.doubtful = found, now, False
+        if device.uptime_cs is None:
+            device.restarted(found.uptime_cs, now)
+        for name, label in device_names(list(self._devices.values())).items():
+            self._adopt(self._devices[name], label, fresh=name == device.target.name)
+
+    def _adopt(self, device: Device, name: str, *, fresh: bool) -> None:
+        """Give a device its grid; again for one whose name turned out not to be its alone."""
+        if device.survey is None or not (fresh or name != device.name):
+            return
+        device.name = name
+        keep = device.grid.ports if device.grid is not None else None
+        device.grid = make_grid(device.survey, name, self._config.queues, keep)
+        self._context.report.emit(
+            Event.MAPPING_CHOSEN,
+            device.target.name,
+            mapping=device.grid.profile.name,
+            ports=len(device.grid.ports),
+            lacks=device.grid.lacks,
+        )
+
+    async def _session(self, target: Target) -> Session:
+        address = await _resolve(target)
+        how = self._access[target.name]
+        return ReferenceSession(target.name, address[:2], how, self._config, self._engines)
+
+
+async def _resolve(target: Target) -> tuple[str, int]:
+    """The numeric address of a target: `host`, `host:port`, `[v6]:port`."""
+    host, port = _split(target.address)
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_DGRAM)
+    except OSError as error:
+        raise PollError(
+            Reason.UNREACHABLE,
+            f"{target.name}: the address {host!r} is not known: {error.strerror}",
+        ) from error
+    return str(found[0][4][0]), int(found[0][4][1])
+
+
+def _split(address: str) -> tuple[str, int]:
+    host, colon, port = address.rpartition(":")
+    if not colon or ("]" not in host and ":" in host) or not port.isdigit():
+        return address.strip("[]"), _PORT
+    return host.strip("[]"), int(port)

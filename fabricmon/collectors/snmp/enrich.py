@@ -1,0 +1,178 @@
+"""The slow half of polling: who a device is, what its ports are called, and what it has.
+
+Names, speeds, gates and the list of instances are walked here, seldom; polls only read what moves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from fabricmon.collectors.snmp.session import walk
+from fabricmon.errors import PollError, Reason
+from fabricmon.mappings.snmp import oid
+from fabricmon.mappings.snmp_grid import IF_TYPE, Walk, build, port_names, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from fabricmon.api import Target
+    from fabricmon.collectors.snmp.session import Session
+    from fabricmon.formats.ber import Oid
+    from fabricmon.formats.snmp import Varbind
+    from fabricmon.mappings.snmp import Profile, SnmpMappings
+    from fabricmon.mappings.snmp_grid import Grid
+    from fabricmon.model.readings import PortSet
+
+SYS_DESCR = oid("1.3.6.1.2.1.1.1.0")
+SYS_OBJECT_ID = oid("1.3.6.1.2.1.1.2.0")
+SYS_UPTIME = oid("1.3.6.1.2.1.1.3.0")
+SYS_NAME = oid("1.3.6.1.2.1.1.5.0")
+IF_TABLE_LAST_CHANGE = oid("1.3.6.1.2.1.31.1.5.0")
+LLDP_CHASSIS = oid("1.0.8802.1.1.2.1.3.2.0")
+IF_DESCR, IF_NAME = oid("1.3.6.1.2.1.2.2.1.2"), oid("1.3.6.1.2.1.31.1.1.1.1")
+IF_PHYS_ADDRESS, IF_ALIAS = oid("1.3.6.1.2.1.2.2.1.6"), oid("1.3.6.1.2.1.31.1.1.1.18")
+
+_SCALARS = (SYS_DESCR, SYS_OBJECT_ID, SYS_UPTIME, SYS_NAME, IF_TABLE_LAST_CHANGE, LLDP_CHASSIS)
+_IDENTITY = (IF_TYPE, IF_DESCR, IF_NAME, IF_PHYS_ADDRESS, IF_ALIAS)
+_AT_ONCE = 8
+_CENTISECONDS = 1 << 32
+
+
+@dataclass(slots=True)
+class Device:
+    """What is remembered of one target between polls."""
+
+    target: Target
+    session: Session | None = None
+    name: str = ""
+    """The `device` label; empty until the device has said who it is."""
+    survey: Survey | None = None
+    grid: Grid | None = None
+    uptime_cs: int | None = None
+    uptime_at: float = 0.0
+    surveyed_at: float = 0.0
+    doubtful: bool = False
+    """The rows it answered were not those expected: look again before the next poll."""
+    renewal: asyncio.Task[None] | None = field(default=None, repr=False)
+
+    def restarted(self, uptime_cs: int | None, now: float) -> bool:
+        """Take a reading of sysUpTime; whether it fell, other than by wrapping after 497 days."""
+        if uptime_cs is None:
+            return False
+        before, elapsed = self.uptime_cs, (now - self.uptime_at) * 100
+        self.uptime_cs, self.uptime_at = uptime_cs, now
+        if before is None or uptime_cs >= before:
+            return False
+        wrapped = before + elapsed - _CENTISECONDS
+        return abs(uptime_cs - wrapped) > 6_000 + elapsed * 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What a device said of itself in one slow walk."""
+
+    profile: Profile
+    walk: Walk
+    sys_name: str
+    sys_descr: str
+    chassis: str
+    """LLDP chassis id, as hexadecimal digits; empty where there is none."""
+    uptime_cs: int | None
+    last_change: int | None
+    names: dict[int, str]
+    """Port name by number in the interface table."""
+    lost: Counter[Reason]
+
+
+async def survey(session: Session, mappings: SnmpMappings, target: Target) -> Survey:
+    """Ask a device who it is and walk what its mapping knows.
+
+    Raises `PollError` where it does not answer or has no names for its ports: a device whose names
+    are not known is not read at all, since its counters would be somebody else's.
+    """
+    scalars = {varbind.oid: varbind for varbind in await session.get(_SCALARS)}
+    object_id, descr = _value(scalars, SYS_OBJECT_ID), _octets(scalars, SYS_DESCR)
+    sys_descr = printable(descr)
+    profile = (
+        mappings.profile(target.mapping)
+        if target.mapping
+        else mappings.choose(object_id if isinstance(object_id, tuple) else (), sys_descr)
+    )
+    found, lost = await walk_columns(session, (*_IDENTITY, *profile.columns))
+    units = profile.units
+    if units:
+        found.update({varbind.oid: varbind for varbind in await session.get(units)})
+    tree = Walk({v.oid: v.value for v in found.values() if isinstance(v.value, int | bytes)})
+    names = port_names(profile, tree)
+    if not names:
+        reason = next(iter(lost), Reason.NO_DATA)
+        raise PollError(reason, f"{target.name}: it names no Ethernet port in its interface table")
+    last_change, uptime = _value(scalars, IF_TABLE_LAST_CHANGE), _value(scalars, SYS_UPTIME)
+    return Survey(
+        profile,
+        tree,
+        printable(_octets(scalars, SYS_NAME)),
+        sys_descr,
+        _octets(scalars, LLDP_CHASSIS).hex(),
+        uptime if isinstance(uptime, int) else None,
+        last_change if isinstance(last_change, int) else None,
+        names,
+        lost,
+    )
+
+
+async def walk_columns(
+    session: Session, columns: Iterable[Oid]
+) -> tuple[dict[Oid, Varbind], Counter[Reason]]:
+    """All instances of several columns, and why some of them broke off."""
+    found: dict[Oid, Varbind] = {}
+    lost: Counter[Reason] = Counter()
+    gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(column: Oid) -> None:
+        async with gate:
+            try:
+                reason = await walk(session, column, found)
+            except PollError as error:
+                reason = error.reason
+        if reason is not None:
+            lost[reason] += 1
+
+    async with asyncio.TaskGroup() as group:
+        for column in dict.fromkeys(columns):
+            group.create_task(one(column))
+    return found, lost
+
+
+def make_grid(survey: Survey, device: str, queues: Collection[int], keep: PortSet | None) -> Grid:
+    """The grid to poll a surveyed device with."""
+    return build(survey.profile, device, survey.names, survey.walk, queues, keep)
+
+
+def label(name: str, chassis: str, target: str) -> str:
+    """A device's name where another has the same: `@` and the end of its chassis id or target."""
+    return f"{name}@{chassis[-6:] or target}"
+
+
+def device_names(devices: Sequence[Device]) -> dict[str, str]:
+    """The `device` label of each target that has said who it is, by target name."""
+    said = {d.target.name: d.survey for d in devices if d.survey is not None}
+    plain = {name: s.sys_name or name for name, s in said.items()}
+    tally = Counter(plain.values())
+    return {
+        name: plain[name] if tally[plain[name]] == 1 else label(plain[name], s.chassis, name)
+        for name, s in said.items()
+    }
+
+
+def _value(scalars: dict[Oid, Varbind], instance: Oid) -> object:
+    varbind = scalars.get(instance)
+    return varbind.value if varbind is not None else None
+
+
+def _octets(scalars: dict[Oid, Varbind], instance: Oid) -> bytes:
+    value = _value(scalars, instance)
+    return value if isinstance(value, bytes) else b""
