@@ -7,6 +7,7 @@ Only `Daemon.start` and `offline.drive` bring what is built to life.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,29 +18,33 @@ from fabricmon import plugins, yamlfile
 from fabricmon.api import Context, Credential, Target
 from fabricmon.clock import SystemClock
 from fabricmon.collectors.guard import Guard
+from fabricmon.config import RecordConfig
 from fabricmon.diagnose import DiagnoseConfig, Diagnoser
-from fabricmon.errors import ConfigError, PluginError
+from fabricmon.errors import ConfigError, FormatError, PluginError
+from fabricmon.formats import interchange
 from fabricmon.model.maintenance import Maintenance
 from fabricmon.model.ports import PortTable
 from fabricmon.model.stream import Tick
 from fabricmon.model.window import Window
 from fabricmon.normalize import Normalizer
+from fabricmon.record import Writer
 from fabricmon.runtime import inventory
 from fabricmon.runtime.daemon import Assembly, Daemon, FabricPlan
 from fabricmon.runtime.doctor import Patient
 from fabricmon.runtime.pipeline import Pipeline, Stages
-from fabricmon.selfmon import Reporter, configure_logging
+from fabricmon.selfmon import Event, Reporter, configure_logging
 from fabricmon.settings import validate
-from fabricmon.web import WebConfig, WebServer
-from fabricmon.web.config import split_address
+from fabricmon.web.config import WebConfig, split_address
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from fabricmon.api import Detector, Exporter, Page
     from fabricmon.config import FabricConfig, Loaded
     from fabricmon.model.stream import Item
     from fabricmon.model.topology import Intent, Topology
+    from fabricmon.runtime.once import Outcome
+    from fabricmon.web.server import WebServer
 
 DEMO = """\
 # What `fabricmon run` does without a config: an embedded simulated fabric with changing faults.
@@ -152,17 +157,20 @@ def assemble(loaded: Loaded, context: Context, *, fetch: bool = True) -> Assembl
     targets = list(_targets(loaded, fetch=fetch))
     if len(targets) > config.limits.targets:
         raise loaded.error(f"{len(targets)} targets; the limit is {config.limits.targets}")
-    fabrics = {
-        fabric.name: _plan(loaded, fabric, targets, context, maintenance)
-        for fabric in config.fabrics
-    }
+    plans = [_plan(loaded, fabric, targets, context, maintenance) for fabric in config.fabrics]
     exporters: dict[str, Exporter] = {}
     for kind in sorted(config.exporters):
         factory = _plugin(loaded, plugins.EXPORTERS, kind, ("exporters", kind))
         exporters[kind] = factory(loaded.section(("exporters", kind), factory.Config), context)
     elsewhere = any(target.file_sd or target.http_sd for target in config.targets)
     probe = _make_probe(loaded, context)
-    return Assembly(fabrics, exporters, maintenance, probe, refresh_s=60.0 if elsewhere else 0.0)
+    return Assembly(
+        {plan.pipeline.fabric: plan for plan in plans},
+        exporters,
+        maintenance,
+        probe,
+        refresh_s=60.0 if elsewhere else 0.0,
+    )
 
 
 def _targets(loaded: Loaded, *, fetch: bool) -> Iterator[tuple[str, Target]]:
@@ -209,19 +217,41 @@ def _plan(
         collector = factory(section, own, context)
         guards.append(Guard(kind, collector, own, context, _DEADLINE * config.interval))
     intent = fabric.intent.intent()
-    pipeline = make_pipeline(fabric.name, context, loaded, intent=intent, maintenance=maintenance)
+    writer = _writer(config.record, fabric.name, context)
+    pipeline = make_pipeline(
+        fabric.name,
+        context,
+        loaded,
+        intent=intent,
+        maintenance=maintenance,
+        taps=[writer.write] if writer else [],
+    )
     return FabricPlan(
         pipeline,
         guards,
         config.interval,
         fabric.topology.refresh,
-        shape=lambda: _shape(loaded, fabric),
+        shape=lambda: _shape(fabric, context),
+        close=writer.close if writer else lambda: None,
     )
 
 
-def _shape(loaded: Loaded, fabric: FabricConfig) -> Iterable[Topology]:
-    """What files say of the fabric: its topology, and its jobs."""
-    return ()
+def _writer(written: RecordConfig | None, fabric: str, context: Context) -> Writer | None:
+    if written is None:
+        return None
+    folder = written.directory / fabric
+    return Writer(folder, fabric, context.report, rotate_s=written.rotate, keep_bytes=written.keep)
+
+
+def _shape(fabric: FabricConfig, context: Context) -> Iterator[Topology]:
+    """What files say of the fabric; one that cannot be read is reported, and the old shape stays."""
+    path = fabric.topology.file
+    if path is None:
+        return
+    try:
+        yield interchange.read_topology(path.read_bytes(), str(path))
+    except (OSError, FormatError) as error:
+        context.report.emit(Event.DISCOVERY_FAILED, str(path), error=str(error))
 
 
 def _again(loaded: Loaded) -> Loaded:
@@ -255,9 +285,12 @@ def _make_probe(loaded: Loaded, context: Context) -> Callable[[Target, Guard], A
 
 def make_daemon(loaded: Loaded, context: Context, web: WebConfig) -> tuple[Daemon, WebServer]:
     """The daemon and its web server, inert."""
+    from fabricmon.web.server import WebServer  # noqa: PLC0415 - aiohttp, which `check` need not pay
+
     assembly = assemble(loaded, context)
     daemon = Daemon(assembly, lambda: assemble(_again(loaded), context), context)
-    server = WebServer(web, context, daemon, assembly.exporters["prometheus"])
+    page: Any = assembly.exporters.get("prometheus")
+    server = WebServer(web, context, daemon, page)
     daemon.serve(server)
     return daemon, server
 
@@ -268,8 +301,33 @@ def patient(loaded: Loaded, context: Context) -> Patient:
     return Patient(loaded, assemble(loaded, context), context, split_address(web.listen_address))
 
 
-def address_of(server: WebServer, web: WebConfig) -> str:
-    """Where people find the web server."""
-    host, _ = split_address(web.listen_address)
-    scheme = "https" if server.tls else "http"
-    return f"{scheme}://{host or 'localhost'}:{server.port}/"
+def render_once(loaded: Loaded, context: Context, outcomes: Sequence[Outcome]) -> str:
+    """One poll of every target as a Prometheus page, for node_exporter's textfile collector."""
+    quiet = Context(context.clock, Reporter(context.clock))
+    factory = plugins.find(plugins.EXPORTERS, "prometheus")
+    exporter = factory(factory.Config(), quiet)
+    for fabric in loaded.config.fabrics:
+        pipeline = make_pipeline(fabric.name, quiet, loaded, intent=fabric.intent.intent())
+        for outcome in outcomes:
+            if outcome.target.fabric == fabric.name and outcome.poll is not None:
+                for batch in outcome.poll.batches:
+                    pipeline.feed(batch)
+        exporter.publish(pipeline.feed(Tick(context.clock.now_ns(), loaded.config.interval)))
+    page: Page = exporter.page({}, openmetrics=False)
+    return page.body.decode()
+
+
+async def write_recording(
+    loaded: Loaded, context: Context, directory: Path, seconds: float | None
+) -> None:
+    """Poll and write recordings into `directory`, for so long or until SIGTERM."""
+    written = RecordConfig(directory=directory)
+    config = loaded.config.model_copy(update={"record": written, "exporters": {}})
+    daemon = Daemon(
+        assemble(replace(loaded, config=config), context),
+        lambda: assemble(loaded, context),
+        context,
+    )
+    if seconds is not None:
+        asyncio.get_running_loop().call_later(seconds, daemon.request_stop)
+    await daemon.run()

@@ -15,7 +15,7 @@
     exporters: {prometheus: {}}
 
 Sections that belong to a plug-in or a room (`collectors.KIND`, `exporters.KIND`, `detect`,
-`diagnose`, `record`, `web`) are checked against the model that the plug-in or room declares; `app`
+`diagnose`, `web`) are checked against the model that the plug-in or room declares; `app`
 brings them together through `Loaded.section`.
 """
 
@@ -31,7 +31,7 @@ from pydantic import AwareDatetime, BaseModel, Field, RootModel, model_validator
 from fabricmon import yamlfile
 from fabricmon.model.maintenance import MaintenanceWindow
 from fabricmon.model.topology import Ecn, Intent, Technology
-from fabricmon.settings import Duration, Secret, Settings, validate
+from fabricmon.settings import Duration, Secret, Settings, Size, validate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -155,6 +155,16 @@ class JobsConfig(Settings):
         return self
 
 
+class RecordConfig(Settings):
+    """Write down everything that is read, so that it can be replayed."""
+
+    directory: Path
+    rotate: Duration = 3600.0
+    """A new file this often."""
+    keep: Size = 10 << 30
+    """Oldest files go beyond this many bytes per fabric; 0 keeps all."""
+
+
 class MaintenanceConfig(Settings):
     """A window of planned work: incidents there are kept and marked, alerts are not fired."""
 
@@ -184,7 +194,7 @@ class Config(Settings):
     exporters: dict[str, Any] = {"prometheus": {}}
     detect: dict[str, Any] = {}
     diagnose: dict[str, Any] = {}
-    record: dict[str, Any] | None = None
+    record: RecordConfig | None = None
     web: dict[str, Any] = {}
     log: LogConfig = LogConfig()
     limits: LimitsConfig = LimitsConfig()

@@ -21,7 +21,7 @@ def command(name: str | None, output: str) -> None:
     from fabricmon.model.counters import BY_ID
     from fabricmon.selfmon import Event
 
-    kinds = {rule.kind: rule for rule in rules.builtin()}
+    kinds = rules.catalogue()
     events = {event.label: event for event in Event}
     if name is None:
         _list(sorted(kinds), list(BY_ID), sorted(events))

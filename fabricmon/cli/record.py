@@ -23,6 +23,6 @@ def command(config: Path | None, directory: Path, duration: str | None) -> None:
     loaded = app.load(config)
     context = app.make_context(loaded)
     seconds = parse_duration(duration) if duration else None
-    files = asyncio.run(app.record(loaded, context, directory, seconds))
-    for file in files:
+    asyncio.run(app.write_recording(loaded, context, directory, seconds))
+    for file in sorted(directory.rglob("*.arrows")):
         click.echo(str(file))

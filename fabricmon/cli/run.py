@@ -51,6 +51,6 @@ def command(
 
     async def serve() -> None:
         daemon, server = app.make_daemon(loaded, context, web)
-        await daemon.run(lambda: click.echo(f"fabricmon listens on {app.address_of(server, web)}"))
+        await daemon.run(lambda: click.echo(f"fabricmon listens on {server.url}"))
 
     asyncio.run(serve())

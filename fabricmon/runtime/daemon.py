@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from fabricmon.errors import FabricmonError
@@ -55,6 +55,8 @@ class FabricPlan:
     """Topologies that come from files and jobs; read again at each rediscovery."""
     past: Callable[[], Iterable[Item]] = tuple
     """What is known from before the start; fed once."""
+    close: Callable[[], None] = lambda: None
+    """Called when the plan ends (its recording)."""
 
 
 @dataclass(slots=True)
@@ -67,8 +69,6 @@ class Assembly:
     probe: Callable[[Target, Guard], Awaitable[Page]]
     refresh_s: float = 0.0
     """How often targets kept elsewhere are read again; 0 never."""
-    closers: list[Callable[[], None]] = field(default_factory=list)
-    """Called last at stop (recordings)."""
 
 
 class Daemon:
@@ -195,8 +195,8 @@ class Daemon:
             except TimeoutError:
                 name = type(component).__name__
                 self._context.report.emit(Event.COMPONENT_FAILED, name, error="does not stop")
-        for close in self._now.closers:
-            close()
+        for plan in self._now.fabrics.values():
+            plan.close()
         self._pollers.clear()
 
     # --- fabrics ----------------------------------------------------------------------------
@@ -241,12 +241,14 @@ class Daemon:
     async def _apply(self, new: Assembly) -> None:
         """Put `new` in place of what runs. Pipelines, and guards that did not change, stay."""
         for name, exporter in new.exporters.items():
-            old = self._now.exporters.get(name)
-            if old is not None and _same(old, exporter):
-                new.exporters[name] = old
+            running = self._now.exporters.get(name)
+            if running is not None and _same(running, exporter):
+                new.exporters[name] = running
             else:
                 await exporter.start()
-        closers, self._now.closers = self._now.closers, []
+        old = self._now.fabrics
+        self._now.maintenance.configure(new.maintenance.windows())
+        new.maintenance = self._now.maintenance
         dropped = [e for n, e in self._now.exporters.items() if new.exporters.get(n) is not e]
         for name in self._now.fabrics.keys() - new.fabrics.keys():
             await self._end_fabric(name)
@@ -257,11 +259,12 @@ class Daemon:
         fresh = new.fabrics.keys() - self._now.fabrics.keys()
         self._now = new
         for name in sorted(fresh):
+            new.fabrics[name].pipeline.maintenance = new.maintenance
             await self._start_fabric(name, new.fabrics[name])
         for exporter in dropped:
             await exporter.stop()
-        for close in closers:
-            close()
+        for plan in old.values():
+            plan.close()
 
     async def _renew(self, name: str, old: FabricPlan, new: FabricPlan) -> None:
         new.guards[:] = [

@@ -242,9 +242,9 @@ def _listen(patient: Patient) -> list[Result]:
 
 def _record(patient: Patient) -> list[Result]:
     written = patient.loaded.config.record
-    if not written:
+    if written is None:
         return []
-    folder = Path(str(written.get("directory", ".")))
+    folder = written.directory
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         fix = f"mkdir -p {folder}, owned by the user that runs fabricmon"
         return [Result("record", FAIL, f"{folder} is no folder that can be written", fix)]

@@ -70,7 +70,7 @@ class Pipeline:
         self._stages = stages
         self._context = context
         self._intent = intent
-        self._maintenance = maintenance
+        self.maintenance = maintenance
         self._taps = list(taps)
         self._target_rows: dict[str, NDArray[np.int32]] = {}
         self._heard: dict[str, list[NDArray[np.int32]]] = {}
@@ -110,7 +110,9 @@ class Pipeline:
         )
         self.ticks, self.latest, self.targets = old.ticks, old.latest, old.targets
         self._target_rows, self._heard, self._gone = old._target_rows, old._heard, old._gone
-        self._refused = old._refused
+        self._refused, self.maintenance = old._refused, old.maintenance
+        for tap in self._taps:
+            tap(old.topology)
         self._adopt(old.topology)
 
     def feed(self, item: Item) -> Snapshot | None:
@@ -186,9 +188,9 @@ class Pipeline:
         with self._timed("diagnose"):
             diagnosis = stages.diagnoser.diagnose(stages.window, scores, self.table, self.topology)
             stages.detector.feedback(diagnosis.findings)
-        if self._maintenance is not None:
+        if self.maintenance is not None:
             for incident in diagnosis.open:
-                incident.maintenance = self._maintenance.covers(incident, tick.time_ns)
+                incident.maintenance = self.maintenance.covers(incident, tick.time_ns)
         self._count(scores, tick)
         self._settle_presence()
         present = (frame.age_s <= _PRESENT_POLLS * tick.interval_s) & ~self._gone[: frame.n_ports]
