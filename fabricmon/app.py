@@ -244,7 +244,7 @@ def _writer(written: RecordConfig | None, fabric: str, context: Context) -> Writ
 
 
 def _shape(fabric: FabricConfig, context: Context) -> Iterator[Topology]:
-    """What files say of the fabric; one that cannot be read is reported, and the old shape stays."""
+    """What files say of the fabric. One that cannot be read is reported; the old shape stays."""
     path = fabric.topology.file
     if path is None:
         return

@@ -7,7 +7,23 @@ like an exporter, which feeds the live page and the timeline. After `start()`, `
 port it listens on.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from fabricmon.web.config import WebConfig
 from fabricmon.web.state import State
 
-__all__ = ["State", "WebConfig"]
+if TYPE_CHECKING:
+    from fabricmon.web.server import WebServer
+
+__all__ = ["State", "WebConfig", "WebServer"]
+
+
+def __getattr__(name: str) -> Any:
+    """`WebServer` is imported when asked for: `fabricmon check` need not load an HTTP server."""
+    if name == "WebServer":
+        from fabricmon.web.server import WebServer  # noqa: PLC0415
+
+        return WebServer
+    raise AttributeError(name)
