@@ -34,7 +34,7 @@ class JsonlExporter:
 
     def __init__(self, config: JsonlConfig, context: Context) -> None:
         """Store; nothing else."""
-        self._path = config.path
+        self.config = config
         self._context = context
         self._seen: dict[str, dict[str, tuple[Any, ...]]] = {}
         """Fabric -> incident id -> what was last written of it."""
@@ -57,12 +57,16 @@ class JsonlExporter:
         if not lines:
             return
         try:
-            with self._path.open("ab") as file:
+            with self.config.path.open("ab") as file:
                 file.write(b"".join(lines))
         except OSError as error:
             self._context.report.emit(
                 Event.EXPORT_FAILED, "jsonl", error=error.strerror, lost=len(lines)
             )
+
+    def forget(self, fabric: str) -> None:
+        """Its incidents end without a line: nobody knows how they went on."""
+        self._seen.pop(fabric, None)
 
     def _changes(self, snapshot: Snapshot) -> Iterator[tuple[str, Incident]]:
         seen = self._seen.setdefault(snapshot.fabric, {})

@@ -22,9 +22,10 @@ class WebConfig(Settings):
     enable_status_page: bool = True
     max_concurrent_scrapes: int = Field(default=40, ge=1)
     """Scrapes beyond this are answered 503 with Retry-After, not queued."""
-    max_connections: int = Field(default=2000, ge=1)
-    request_timeout: Duration = 10.0
-    """A client that has not sent its request by then is cut off."""
+    max_connections: int = Field(default=512, ge=1)
+    """Beyond this, the connection that idles longest is closed for a new one."""
+    request_timeout: Duration = 20.0
+    """A client that has not sent its request by then is cut off; also how long one may idle."""
     history_mib: int = Field(default=64, ge=1)
     """Memory for the counters behind the plots and the timeline."""
     external_url: str = ""

@@ -1,4 +1,4 @@
-"""What the web server asks of the daemon. The runtime fulfils it; the server never reaches deeper."""
+"""What the web server asks of the daemon, and all it may: the runtime fulfils it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class State(Protocol):
         """Every fabric has been through its first full poll cycle."""
 
     def snapshots(self) -> Mapping[str, Snapshot]:
-        """The latest snapshot of each fabric, by name. Snapshots never change once they are here."""
+        """The latest snapshot of each fabric, by name. A snapshot never changes."""
 
     def windows(self) -> Mapping[str, Window]:
         """The recent past of each fabric, by name."""

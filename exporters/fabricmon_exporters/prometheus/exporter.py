@@ -83,7 +83,7 @@ class PrometheusExporter:
 
     def __init__(self, config: PrometheusConfig, context: Context) -> None:
         """Store; nothing else."""
-        self._config = config
+        self.config = config
         self._context = context
         self._fabrics: dict[str, _Fabric] = {}
         self._pages: OrderedDict[_Query, tuple[float, Page]] = OrderedDict()
@@ -91,13 +91,13 @@ class PrometheusExporter:
 
     async def start(self) -> None:
         """Begin with an empty page."""
-        self._forget()
+        self._clear()
 
     async def stop(self) -> None:
         """Forget everything."""
-        self._forget()
+        self._clear()
 
-    def _forget(self) -> None:
+    def _clear(self) -> None:
         with self._lock:
             self._fabrics.clear()
             self._pages.clear()
@@ -119,11 +119,10 @@ class PrometheusExporter:
                 fabric.pieces[name] = piece
             self._pages.clear()
 
-    def retain(self, fabrics: Sequence[str]) -> None:
-        """Drop every fabric that is not in `fabrics` (a reload took it away)."""
+    def forget(self, fabric: str) -> None:
+        """A fabric was taken from the config: its series are gone from the next page."""
         with self._lock:
-            for name in set(self._fabrics) - set(fabrics):
-                del self._fabrics[name]
+            self._fabrics.pop(fabric, None)
             self._pages.clear()
 
     def page(self, query: Mapping[str, Sequence[str]], *, openmetrics: bool) -> Page:
@@ -169,8 +168,8 @@ class PrometheusExporter:
         for name, lines in small_lines(snapshot, fabric.counts, query.shard).items():
             if lines and (query.names is None or name in query.names):
                 yield name, Piece("".join(lines).encode("utf-8"))
-        choice = Choice(query.names, query.shard, self._config.series_per_port)
-        blocks, dropped = render(fabric.values, fabric.labels, choice, self._config.max_series)
+        choice = Choice(query.names, query.shard, self.config.series_per_port)
+        blocks, dropped = render(fabric.values, fabric.labels, choice, self.config.max_series)
         if dropped and count_dropped:
             self._context.report.metrics.series_dropped.labels("ceiling").inc(dropped)
             self._context.report.emit(Event.EXPORT_DROPPED, snapshot.fabric, series=dropped)

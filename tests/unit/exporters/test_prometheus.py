@@ -323,7 +323,7 @@ def test_two_fabrics_share_each_familys_header(context: Context) -> None:
     lines = text.split("\n")
     at = lines.index("# TYPE fabricmon_port_receive_bytes_total counter")
     assert ['fabric="pod1"' in lines[at + 1], 'fabric="pod2"' in lines[at + 2]] == [True, True]
-    exporter.retain(["pod1"])
+    exporter.forget("pod2")
     assert "pod2" not in _text(exporter)
 
 
