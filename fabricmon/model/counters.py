@@ -81,6 +81,7 @@ _PORT = (
     ("admin_up", "bool", _G, "1 while the port is enabled"),
     ("speed_bps", "bits per second", _G, "Effective data rate of the link"),
     ("effective_ber", "ratio", _G, "Bit error rate after FEC"),
+    ("pre_fec_ber", "ratio", _G, "Bit error rate before FEC"),
     ("module_temperature_c", "celsius", _G, "Temperature of the optical module"),
     ("rx_power_dbm", "dBm", _G, "Optical power received (the weakest lane)"),
     ("tx_power_dbm", "dBm", _G, "Optical power sent (the weakest lane)"),

@@ -39,6 +39,7 @@ class Event(Enum):
 
     RECORD_SKIPPED = (Level.WARNING, "a record of a dump could not be read")
     VALUE_IGNORED = (Level.DEBUG, "a value is not of the catalogue")
+    VALUE_SUSPECT = (Level.WARNING, "values are read, but their source treats them oddly")
     PORTS_REFUSED = (Level.ERROR, "the table of ports is full")
     COUNTER_ANOMALY = (Level.DEBUG, "a counter wrapped, stuck, fell or broke its limits")
 

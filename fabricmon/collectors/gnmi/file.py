@@ -1,0 +1,203 @@
+"""Collector of gNMI-style files: finished ones, and such that grow and rotate.
+
+The target's address is a file, a directory or a glob. Each poll gives what came since the last one,
+in order of time. Reading happens in a thread, at most `max_bytes` a poll.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+from pydantic import Field
+
+from fabricmon.collectors.gnmi.tail import Followed, News, Tail
+from fabricmon.errors import FormatError, PollError, Reason
+from fabricmon.formats.base import Layout
+from fabricmon.formats.gnmi import GnmiDecoder
+from fabricmon.formats.gnmi_record import Recorder
+from fabricmon.formats.series import SeriesTable, polls
+from fabricmon.mappings.gnmi import GnmiPaths
+from fabricmon.model.readings import Poll
+from fabricmon.selfmon import Event
+from fabricmon.settings import Duration, Settings, Size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from fabricmon.api import Context, Target
+    from fabricmon.formats.base import BadRecord
+    from fabricmon.model.topology import Topology
+
+
+class GnmiFileConfig(Settings):
+    """`collectors.gnmi_file` of the config."""
+
+    mappings: list[Path] = []
+    """Folders with mapping files of your own; they win over the built-in ones."""
+    backlog: Size = 64 << 20
+    """How much at the end of an existing file is read at the start."""
+    max_bytes: Annotated[Size, Field(ge=1 << 16)] = 64 << 20
+    """How much is read in one poll at most; the rest waits for the next."""
+    silence: Duration = 60.0
+    """A target whose files did not grow for this long counts as failed."""
+
+
+class GnmiFileCollector:
+    """Reads files; one `_Source` a target."""
+
+    Config: ClassVar[type[Settings]] = GnmiFileConfig
+
+    def __init__(self, config: GnmiFileConfig, targets: Sequence[Target], context: Context) -> None:
+        """Store; nothing is opened before the first poll."""
+        self._config = config
+        self._targets = tuple(targets)
+        self._context = context
+        self._sources: dict[str, _Source] = {}
+
+    async def start(self) -> None:
+        """Nothing to prepare: files may not be there yet."""
+
+    async def stop(self) -> None:
+        """Close all files."""
+        for source in self._sources.values():
+            source.close()
+        self._sources.clear()
+
+    async def discover(self, target: Target) -> Topology | None:
+        """The cables that LLDP records in the files named so far."""
+        source = self._sources.get(target.name)
+        return source.recorder.topology() if source is not None else None
+
+    async def poll(self, target: Target) -> Poll:
+        """What came since the last poll."""
+        source = self._sources.get(target.name)
+        if source is None:
+            source = self._sources[target.name] = _Source(target, self._config, self._context)
+        try:
+            return await asyncio.to_thread(source.poll)
+        except FileNotFoundError as error:
+            raise PollError(Reason.NOT_FOUND, f"{target.address}: no file there") from error
+        except PermissionError as error:
+            raise PollError(Reason.PERMISSION, f"{target.address}: may not be read") from error
+        except OSError as error:
+            text = error.strerror or str(error)
+            raise PollError(Reason.UNREACHABLE, f"{target.address}: {text}") from error
+
+    @property
+    def unmatched(self) -> dict[str, int]:
+        """Paths seen in the files that no mapping knows."""
+        total: dict[str, int] = {}
+        for source in self._sources.values():
+            for path, count in source.paths.unmatched.items():
+                total[path] = total.get(path, 0) + count
+        return total
+
+
+class _Source:
+    """The files of one target, and what was learnt of them."""
+
+    def __init__(self, target: Target, config: GnmiFileConfig, context: Context) -> None:
+        self._target, self._config, self._context = target, config, context
+        self.paths = _paths(target, config)
+        self._layout = Layout(target.name)
+        table = SeriesTable(self._layout, self.paths)
+        self.recorder = Recorder(table, self.paths, device=target.name)
+        self._tail = Tail(target.address, config.backlog)
+        self._decoders: dict[int, GnmiDecoder] = {}
+        self._lost: dict[Reason, int] = {}
+        self._last_news = context.clock.monotonic()
+        self._lock = threading.Lock()
+        self._told: set[str] = set()
+
+    def poll(self) -> Poll:
+        """Runs in a thread. A poll that was given up may still run, so they take turns."""
+        with self._lock:
+            return self._poll()
+
+    def _poll(self) -> Poll:
+        now, clock = self._context.clock.now_ns(), self._context.clock
+        got = 0
+        for news in self._read():
+            decoder = self._decoder(news.file)
+            decoder.feed(news.data, now)
+            got += len(news.data)
+            if news.ended:
+                decoder.close(now)
+                self._decoders.pop(id(news.file), None)
+        for decoder in self._decoders.values():
+            decoder.settle(now)
+        if got:
+            self._last_news = clock.monotonic()
+        elif clock.monotonic() - self._last_news > self._config.silence:
+            quiet = clock.monotonic() - self._last_news
+            raise PollError(Reason.NO_DATA, f"{self._target.address}: no news for {quiet:.0f} s")
+        self._tell_oddities()
+        batches = tuple(polls(self._layout, self.recorder.samples.take()))
+        lost, self._lost = self._lost, {}
+        return Poll(batches, lost)
+
+    def _read(self) -> Iterator[News]:
+        try:
+            yield from self._tail.read(self._config.max_bytes)
+        except FormatError as error:
+            self._count(Reason.MALFORMED)
+            self._context.report.emit(
+                Event.RECORD_SKIPPED, self._target.name, reason=error.message, file=error.file
+            )
+
+    def _decoder(self, file: Followed) -> GnmiDecoder:
+        decoder = self._decoders.get(id(file))
+        if decoder is None:
+            decoder = GnmiDecoder(self.recorder, self._bad, file.path)
+            self._decoders[id(file)] = decoder
+        return decoder
+
+    def _bad(self, record: BadRecord) -> None:
+        self._count(Reason.MALFORMED)
+        self._context.report.emit(
+            Event.RECORD_SKIPPED,
+            record.file,
+            line=record.line,
+            reason=record.reason,
+            target=self._target.name,
+        )
+
+    def _count(self, reason: Reason) -> None:
+        self._lost[reason] = self._lost.get(reason, 0) + 1
+
+    def _tell_oddities(self) -> None:
+        """Once a source: what is read all the same, but somebody should know."""
+        samples = self.recorder.samples
+        oddities = (
+            ("rounded", samples.rounded, "counts above 2^53 as JSON numbers: may be rounded"),
+            ("untimed", samples.untimed, "records without a time: the time of reading is taken"),
+            ("units", samples.foreign_units, "times that are not in nanoseconds"),
+        )
+        for key, count, text in oddities:
+            if count and key not in self._told:
+                self._told.add(key)
+                self._context.report.emit(Event.VALUE_SUSPECT, self._target.name, what=text)
+        if self.paths.unmatched and "unmatched" not in self._told:
+            self._told.add("unmatched")
+            path, _ = self.paths.unmatched.most_common(1)[0]
+            self._context.report.emit(
+                Event.VALUE_IGNORED,
+                self._target.name,
+                paths=len(self.paths.unmatched),
+                example=path,
+            )
+
+    def close(self) -> None:
+        """Close all files."""
+        self._tail.close()
+
+
+def _paths(target: Target, config: GnmiFileConfig) -> GnmiPaths:
+    try:
+        return GnmiPaths.load(target.mapping, config.mappings)
+    except KeyError as error:
+        message = f"there is no gNMI mapping called {target.mapping!r}"
+        raise PollError(Reason.NOT_FOUND, message) from error

@@ -1,0 +1,201 @@
+"""gNMI-style files as a stream: bytes in, samples out. Framing, sniffing, finding the way back.
+
+Files are whatever gnmic, telegraf and people's scripts wrote: one document a line, pretty-printed,
+run together, cut off, with log lines or holes between. Data gets lost in the framing, not in the
+JSON parser, so it is all here: `GnmiDecoder` finds the documents, and a bad one costs only itself.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from fabricmon.formats import gnmi_json
+from fabricmon.formats.base import BadRecord
+from fabricmon.formats.gnmic_lines import EventLines
+
+if TYPE_CHECKING:
+    from fabricmon.formats.base import Bad
+    from fabricmon.formats.gnmi_record import Recorder
+
+_MAX_RECORD = 64 << 20
+_BLANK = b" \t\r\x00"
+_BOM = b"\xef\xbb\xbf"
+_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"')
+_BRACKETS = re.compile(rb"[^\[\]{}]+")
+_OPENERS = (b"{", b"[")
+_SOURCE_PREFIX = re.compile(rb"^\[[^\]\s\"{]+\] +(?=[\s\[\]{}\"])")
+_RECORD_START = re.compile(rb'\[?\{"(?:name|source|sync-response|timestamp|update|fields)"')
+
+
+def sniff(head: bytes) -> bool:
+    """Whether a file beginning like this is gNMI-style JSON."""
+    return gnmi_json.is_telling(head)
+
+
+class GnmiDecoder:
+    """One file or stream of JSON records. Feed it bytes in order; samples gather in the recorder.
+
+    The last record waits for its end for as long as it takes, unless a new one begins.
+    """
+
+    def __init__(self, recorder: Recorder, bad: Bad, name: str = "") -> None:
+        """`bad` hears of every record that was skipped, as `name:line`."""
+        self._recorder = recorder
+        self._bad = bad
+        self._events = EventLines(recorder)
+        self.name = name
+        self.line = 0
+        """Lines read so far."""
+        self.skipped = 0
+        """Records skipped so far."""
+        self._rest: list[bytes] = []  # after the last line end
+        self._rest_bytes = 0
+        self._open: list[bytes] = []  # lines of a document that is not complete yet
+        self._open_bytes = 0
+        self._open_line = 0
+        self._depth = 0
+
+    def feed(self, data: bytes, received_ns: int) -> None:
+        """Take the next bytes; `received_ns` stands in where a record has no time."""
+        head, newline, rest = data.rpartition(b"\n")
+        if newline:
+            lines = b"".join([*self._rest, head]).split(b"\n")
+            self._rest, self._rest_bytes = [], 0
+            for line in lines:
+                self.line += 1
+                if not self._open and self._events.line(line):
+                    continue
+                self._line(line)
+        if rest:
+            self._keep(rest)
+        self._recorder.samples.pack(received_ns)
+
+    def settle(self, received_ns: int) -> None:
+        """There is no more for now: a last record without a line end is taken if it is whole."""
+        rest = b"".join(self._rest)
+        if not rest.rstrip(_BLANK).endswith((b"}", b"]")):
+            return
+        if self._depth_after(rest) > 0 or not (self._open or gnmi_json.loads(rest.strip(_BLANK))):
+            return
+        self._rest, self._rest_bytes = [], 0
+        self.line += 1
+        self._line(rest)
+        self.line -= 1  # its line end is still to come
+        self._recorder.samples.pack(received_ns)
+
+    def close(self, received_ns: int) -> None:
+        """The file is complete: what waits is taken if it is whole, and reported if not."""
+        rest, self._rest, self._rest_bytes = b"".join(self._rest), [], 0
+        if rest:
+            self.line += 1
+            self._line(rest)
+        if self._open:
+            self._abandon("the file ends inside a record")
+        self._recorder.samples.pack(received_ns)
+
+    def _keep(self, rest: bytes) -> None:
+        self._rest.append(rest)
+        self._rest_bytes += len(rest)
+        if self._rest_bytes > _MAX_RECORD:
+            self._rest, self._rest_bytes = [], 0
+            self._skip(self.line + 1, f"a line longer than {_MAX_RECORD >> 20} MiB", rest)
+
+    def _line(self, line: bytes) -> None:
+        if b"\x00" in line:  # a hole after power loss; what stands on both sides is on its own
+            for part in filter(None, line.split(b"\x00")):
+                self._line(part)
+            return
+        if line.startswith(_BOM):
+            line = line[3:]
+        line = _SOURCE_PREFIX.sub(b"", line)
+        text = line.strip(_BLANK)
+        if not text:
+            return
+        if self._open and line[:1] in _OPENERS and self._starts_anew(text):
+            self._abandon("a record that breaks off")
+        if self._open:
+            self._gather(line)
+        elif not self._events.line(text):
+            self._begin(line, text)
+
+    def _begin(self, line: bytes, text: bytes) -> None:
+        """A line outside any document: one document, the start of one or several, or noise."""
+        if text[:1] in _OPENERS:
+            document = gnmi_json.loads(text.rstrip(b", \t"))
+            if document is not None:
+                self._take(document, self.line, text)
+            elif text != b"[":  # a bare top-level list: its entries are records of their own
+                self._open_line = self.line
+                self._gather(line)
+        elif text.strip(b"], \t}"):
+            at = text.find(b"{")
+            document = gnmi_json.loads(text[at:]) if at > 0 else None
+            if document is not None:
+                self._take(document, self.line, text)
+            else:
+                self._skip(self.line, "not a record", text)
+
+    def _starts_anew(self, text: bytes) -> bool:
+        """Whether an opening bracket in the first column is a new document, not an inner line."""
+        indented = any(line[:1] in b" \t" for line in self._open[1:])
+        return indented or gnmi_json.loads(text) is not None or bool(_RECORD_START.match(text))
+
+    def _gather(self, line: bytes) -> None:
+        self._open.append(line)
+        self._open_bytes += len(line) + 1
+        if self._open_bytes > _MAX_RECORD:
+            self._abandon(f"a record longer than {_MAX_RECORD >> 20} MiB")
+            return
+        self._depth = self._depth_after(line)
+        if self._depth <= 0:
+            self._complete()
+
+    def _depth_after(self, line: bytes) -> int:
+        brackets = _BRACKETS.sub(b"", _STRINGS.sub(b"", line))
+        return self._depth + 2 * (brackets.count(b"{") + brackets.count(b"[")) - len(brackets)
+
+    def _complete(self) -> None:
+        text, line = self._close_open()
+        text = text.strip(_BLANK + b"\n,")
+        document = gnmi_json.loads(text, lenient=True)
+        if document is not None:
+            self._take(document, line, text)
+            return
+        pieces, rest = gnmi_json.documents(text)
+        for piece in pieces:
+            self._take(piece, line, text)
+        if rest.strip(_BLANK + b"\n,]}") or not pieces:
+            self._skip(line, "not JSON", rest or text)
+
+    def _abandon(self, reason: str) -> None:
+        text, line = self._close_open()
+        self._skip(line, reason, text)
+        # A writer that died and began again without a line end leaves a whole record behind.
+        for found in list(_RECORD_START.finditer(text, 1))[-8:]:
+            document = gnmi_json.loads(text[found.start() :].strip(_BLANK + b"\n,"))
+            if document is not None:
+                self._take(document, line, text)
+                break
+
+    def _close_open(self) -> tuple[bytes, int]:
+        text = b"\n".join(self._open)
+        self._open, self._open_bytes, self._depth = [], 0, 0
+        return text, self._open_line
+
+    def _take(self, document: object, line: int, text: bytes) -> None:
+        mark = self._recorder.samples.mark()
+        try:
+            taken = gnmi_json.take(self._recorder, document)
+        except (ValueError, TypeError, AttributeError, KeyError, OverflowError) as error:
+            # The document is JSON, but its parts are not of the kinds its shape has.
+            self._recorder.samples.undo(mark)
+            self._skip(line, f"not as this kind of record is made ({error})", text)
+            return
+        if not taken:
+            self._skip(line, "JSON, but no record of a known kind", text)
+
+    def _skip(self, line: int, reason: str, text: bytes) -> None:
+        self.skipped += 1
+        shown = text[:80].decode("utf-8", "replace").strip()
+        self._bad(BadRecord(self.name, line, f"{reason}: {shown!r}"))

@@ -1,0 +1,221 @@
+"""JSON documents that carry gNMI data: what each is, found by its keys, and how it is read."""
+
+from __future__ import annotations
+
+import ast
+import base64
+import binascii
+import json
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from fabricmon.formats import gnmi_path, gnmic
+from fabricmon.formats.gnmi_path import Element
+from fabricmon.formats.gnmic import is_time
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from fabricmon.formats.gnmi_record import Reading, Recorder
+
+_KEYS: tuple[bytes, ...] = (
+    *(b'"tags"', b'"updates"', b'"update"', b'"Path"', b'"fields"', b'"notification"'),
+    *(b'"sync-response"', b'"syncResponse"', b'"sync_response"', b"{'update'", b"{'sync_response'"),
+)
+
+
+def is_telling(head: bytes) -> bool:
+    """Whether the beginning of a file names keys that only gNMI-style records have."""
+    return (b"{" in head) and any(key in head for key in _KEYS)
+
+
+def loads(text: bytes, *, lenient: bool = False) -> Any:
+    """One JSON document; None where it is not (or is just `null`).
+
+    `lenient` also reads what only some writers call JSON: NaN (becomes null, hence absent), broken
+    UTF-8, and Python's own notation, which scripts around pygnmi print.
+    """
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        pass
+    if text[:2] == b"{'":
+        return _python(text)
+    if not lenient:
+        return None
+    try:
+        return json.loads(text.decode("utf-8", "replace"), parse_constant=lambda _: None)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _python(text: bytes) -> Any:
+    try:
+        return ast.literal_eval(text.decode("utf-8", "replace").replace(": nan", ": None"))
+    except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
+        return None
+
+
+_decoder = json.JSONDecoder(parse_constant=lambda _: None)
+
+
+def documents(text: bytes) -> tuple[list[Any], bytes]:
+    """Documents run together, and what is left where they end being any."""
+    string, at, found = text.decode("utf-8", "replace"), 0, []
+    while at < len(string):
+        while at < len(string) and string[at] in " \t\r\n,":
+            at += 1
+        try:
+            document, at = _decoder.raw_decode(string, at)
+        except (ValueError, RecursionError):
+            break
+        found.append(document)
+    return found, string[at:].encode()
+
+
+def take(recorder: Recorder, document: Any) -> bool:
+    """Take what a document holds. False for none of the known kinds; raises for broken ones."""
+    if isinstance(document, list):
+        # An empty list is what gnmic leaves of a message that its processors emptied.
+        taken = [take(recorder, entry) for entry in document]
+        return all(taken)
+    if not isinstance(document, dict):
+        return False
+    reader = _reader(document)
+    return not document or (reader is not None and reader(recorder, document))
+
+
+def _reader(document: Mapping[str, Any]) -> Callable[[Recorder, Any], bool] | None:
+    keys = document.keys()
+    if "fields" in keys and "name" in keys:
+        return _telegraf
+    if keys & {"updates", "sync-response"} or ("deletes" in keys and "tags" not in keys):
+        return _gnmic_message
+    if keys & {"tags", "values", "deletes"}:
+        return gnmic.take_event
+    if keys & {"update", "syncResponse", "sync_response", "notification"}:
+        return _protocol
+    return None
+
+
+def _gnmic_message(recorder: Recorder, message: Mapping[str, Any]) -> bool:
+    stamp, received = message.get("timestamp") or 0, message.get("recv-timestamp") or 0
+    if not is_time(stamp) or not is_time(received):
+        raise ValueError("timestamp")
+    device = message.get("target") or message.get("source") or recorder.device
+    recorder.deleted += len(message.get("deletes") or ())
+    readings = gnmic.message_readings(message)
+    # Some devices stamp when a value last changed; the receive time moves on where that stands.
+    recorder.readings(gnmi_path.host(str(device)), max(stamp, received), readings)
+    return True
+
+
+def _protocol(recorder: Recorder, document: Mapping[str, Any]) -> bool:
+    """The protocol's own messages: protojson, and the dictionaries that pygnmi makes of them."""
+    notifications = document.get("notification")
+    if isinstance(notifications, list):
+        for one in notifications:
+            _notification(recorder, one)
+        return True
+    update = document.get("update")
+    if isinstance(update, dict):
+        _notification(recorder, update)
+    return True
+
+
+def _notification(recorder: Recorder, notification: Mapping[str, Any]) -> None:
+    prefix = notification.get("prefix")
+    elements = _path(prefix)
+    device = recorder.device
+    if isinstance(prefix, dict) and prefix.get("target"):
+        device = gnmi_path.host(str(prefix["target"]))
+    stamp = int(notification.get("timestamp") or 0)
+    if not is_time(stamp):
+        raise ValueError("timestamp")
+    recorder.deleted += len(notification.get("delete") or ())
+    updates = notification.get("update") or ()
+    recorder.readings(device, stamp, _updates(elements, updates))
+
+
+def _updates(prefix: list[Element], updates: Iterable[Any]) -> Iterable[Reading]:
+    for update in updates:
+        # A path may begin with a key that belongs to the last element of the prefix.
+        elements = _joined(prefix, update.get("path"))
+        value = update.get("val", update.get("value"))
+        if isinstance(value, dict) and len(value) == 1:
+            value = _typed(*next(iter(value.items())))
+        yield from gnmic.leaves(elements, value)
+
+
+def _path(path: Any) -> list[Element]:
+    return _joined([], path)
+
+
+def _joined(prefix: list[Element], path: Any) -> list[Element]:
+    elements = list(prefix)
+    if isinstance(path, str):
+        return elements + gnmi_path.split(path)
+    if not isinstance(path, dict):
+        return elements
+    for part in path.get("elem") or ():
+        name, keys = gnmi_path.bare(part.get("name") or ""), part.get("key") or {}
+        keys = {gnmi_path.bare(key): str(value) for key, value in keys.items()}
+        if name:
+            elements.append(Element(name, keys))
+        elif elements:
+            elements[-1] = Element(elements[-1].name, {**elements[-1].keys, **keys})
+    for part in path.get("element") or ():  # deprecated, still sent
+        elements.extend(gnmi_path.split(part))
+    return elements
+
+
+def _typed(kind: str, value: Any) -> Any:
+    """The value of a protojson TypedValue; unknown kinds as they are."""
+    match kind.replace("_", "").lower():
+        case "jsonietfval" | "jsonval":
+            return _embedded(value)
+        case "uintval" | "intval":
+            return int(value) if isinstance(value, str) and value.lstrip("-").isdigit() else value
+        case "leaflistval":
+            inner = value.get("element") or ()
+            return [_typed(*next(iter(entry.items()))) for entry in inner if entry]
+        case "decimalval":
+            digits, precision = int(value.get("digits") or 0), int(value.get("precision") or 0)
+            return digits / 10**precision if 0 < precision <= 18 else digits
+        case "stringval" | "asciival" | "boolval" | "floatval" | "doubleval" | "bytesval":
+            return value
+        case _:
+            return {kind: value}
+
+
+def _embedded(value: Any) -> Any:
+    """JSON inside protojson: base64 there, plain text or already parsed in other dumps."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return loads(base64.b64decode(value, validate=True), lenient=True)
+    except (binascii.Error, ValueError):
+        return loads(value.encode(), lenient=True)
+
+
+def _telegraf(recorder: Recorder, metric: Mapping[str, Any]) -> bool:
+    """Telegraf's JSON output: fields below the path that its `path` tag (or its name) gives."""
+    tags, fields, stamp = metric.get("tags") or {}, metric["fields"], metric.get("timestamp") or 0
+    if not isinstance(tags, dict) or not isinstance(fields, dict) or not is_time(stamp):
+        raise ValueError("tags, fields or timestamp")
+    take_telegraf(recorder, str(metric["name"]), tags, fields, stamp)
+    return True
+
+
+def take_telegraf(
+    recorder: Recorder,
+    name: str,
+    tags: Mapping[str, str],
+    fields: Mapping[str, object],
+    time_ns: int,
+) -> None:
+    """One metric of telegraf: names have `_` for `-`, keys are tags named without their element."""
+    path = gnmi_path.plain(str(tags.get("path") or name))
+    readings = [(f"{path}/{field}", tags, value) for field, value in fields.items()]
+    recorder.values(recorder.event_device(tags), time_ns, readings)

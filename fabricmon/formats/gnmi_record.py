@@ -1,0 +1,119 @@
+"""What every gNMI-style shape is turned into: readings of a device at a time, and neighbours.
+
+`Recorder` is the sink of all of them. It resolves each path once per device, and keeps what is no
+sample: LLDP neighbours, ended series, and counts of what was odd.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from fabricmon.formats import gnmi_path
+from fabricmon.formats.series import UNMAPPED, Resolver, Samples
+from fabricmon.model.topology import Link, Node, PortId, Topology
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from fabricmon.formats.gnmi_path import Element
+    from fabricmon.formats.series import SeriesTable
+
+_MAX_PATHS = 1_000_000
+
+
+class Reading(NamedTuple):
+    """One leaf: its path, and its value as it was written."""
+
+    elements: Sequence[Element]
+    value: object
+
+
+class PathResolver(Resolver, Protocol):
+    """A mapping of paths, with its view on LLDP."""
+
+    def neighbour(self, path: str, keys: Mapping[str, str]) -> tuple[str, str, str] | None:
+        """Local port, neighbour's id, and `device` or `port`, whichever the leaf says of it."""
+
+
+class Recorder:
+    """Takes records of all shapes; gives samples and a topology."""
+
+    def __init__(self, table: SeriesTable, resolver: PathResolver, device: str = "") -> None:
+        """`device` is the name of what sends records that do not say who sent them."""
+        self.table = table
+        self.samples = Samples(table)
+        self.device = device
+        self._resolver = resolver
+        self._series: dict[tuple[str, str, str], int] = {}
+        self._neighbours: dict[tuple[str, str, str], dict[str, str]] = {}
+        self.deleted = 0
+
+    def series(self, tags: Mapping[str, str], path: str) -> int:
+        """The series of a path of an event; tags name device and keys."""
+        return self.table.find(self.event_device(tags), gnmi_path.plain(path), tags)
+
+    def event_device(self, tags: Mapping[str, str]) -> str:
+        """The device of an event: its `target` tag, else where it came from."""
+        named = tags.get("target") or tags.get("source") or tags.get("meta_source")
+        return gnmi_path.host(str(named)) if named else self.device
+
+    def readings(self, device: str, time_ns: int, readings: Iterable[Reading]) -> None:
+        """Take what a device said at one time."""
+        for elements, value in readings:
+            written = gnmi_path.text(elements)
+            key = (device, written, "")
+            series = self._series.get(key)
+            if series is None:
+                path, keys = gnmi_path.join(elements)
+                series = self._resolve(key, device, path, keys, value)
+            if series >= 0:
+                self.samples.put(series, value)
+        self.samples.stamp(time_ns)
+
+    def values(
+        self,
+        device: str,
+        time_ns: int,
+        readings: Iterable[tuple[str, Mapping[str, str], object]],
+    ) -> None:
+        """Take plain paths whose keys stand apart."""
+        for path, keys, value in readings:
+            key = (device, path, str(keys))
+            series = self._series.get(key)
+            if series is None:
+                series = self._resolve(key, device, path, keys, value)
+            if series >= 0:
+                self.samples.put(series, value)
+        self.samples.stamp(time_ns)
+
+    def _resolve(
+        self,
+        key: tuple[str, str, str],
+        device: str,
+        path: str,
+        keys: Mapping[str, str],
+        value: object,
+    ) -> int:
+        fact = self._resolver.neighbour(path, keys)
+        if fact is not None:  # not cached: what it says may change
+            port, who, field = fact
+            self._neighbours.setdefault((device, port, who), {})[field] = str(value)
+            return UNMAPPED
+        if len(self._series) >= _MAX_PATHS:
+            self._series.clear()
+        series = self._series[key] = self.table.find(device, path, keys)
+        return series
+
+    def topology(self) -> Topology | None:
+        """The cables that LLDP named so far; None where it named none."""
+        links: dict[frozenset[PortId], Link] = {}
+        for (device, port, _), facts in self._neighbours.items():
+            if facts.get("device") and facts.get("port"):
+                a, b = PortId(device, port), PortId(facts["device"], facts["port"])
+                links.setdefault(frozenset((a, b)), Link(a, b))
+        if not links:
+            return None
+        told = {device for device, _, _ in self._neighbours}
+        names = sorted({end.device for link in links.values() for end in (link.a, link.b)})
+        nodes = tuple(Node(name, "switch" if name in told else "host") for name in names)
+        return Topology(nodes, tuple(links.values()))

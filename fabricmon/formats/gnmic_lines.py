@@ -1,0 +1,211 @@
+"""gnmic's event lines, read by what repeats in them. The fast path of the gNMI reader.
+
+A device says the same again and again: of an event, all but its numbers is the text of the sample
+before. So the text around the numbers is looked up as bytes. It was parsed as JSON when it was
+first seen, hence a hit is as sure as parsing it again; whatever misses is parsed in full. No event
+becomes a dictionary, no number an object before all of them become one array.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import orjson
+
+from fabricmon.formats.gnmic import take_event
+from fabricmon.formats.series import UNMAPPED
+
+if TYPE_CHECKING:
+    from fabricmon.formats.gnmi_record import Recorder
+
+_MAX_TEXTS = 1_000_000
+_MAX_FORMS = 2_000
+_START = b'{"name":'
+_TIME = b',"timestamp":'
+_TAGS = b',"tags":{'
+_VALUES = b'},"values":{'
+_LEVEL = -2
+_SCALAR = re.compile(rb'"(?:[^"\\]|\\.)*"|[^",{}\[\]]+')
+_DIGITS = re.compile(rb"[0-9]{1,19}")
+_ANY_SCALAR = rb'("[^"\\]*"|-?[0-9][0-9.eE+-]*|true|false|null)'
+
+
+class _Form(NamedTuple):
+    """A list of values as text around numbers, in one order."""
+
+    pattern: re.Pattern[bytes]
+    codes: list[int]
+    counts: list[int]
+    """Which groups of the pattern are counts; empty: all."""
+    levels: list[tuple[int, int]]
+    """Group and series of each gauge."""
+
+
+class EventLines:
+    """Events that stand on one line, as an array or alone."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        """Values go to `recorder`."""
+        self._recorder = recorder
+        self._samples = recorder.samples
+        # The text of a one-value event up to its number: twice the series (plus one: the number is
+        # bare), UNMAPPED, or _LEVEL minus the series of a gauge.
+        self._single: dict[bytes, int] = {}
+        # The tags of an event with several values: the form its values had last.
+        self._forms: dict[bytes, _Form] = {}
+        self._by_layout: dict[tuple[bytes, ...], tuple[re.Pattern[bytes], list[int]]] = {}
+        self._names: set[bytes] = set()
+
+    def line(self, line: bytes) -> bool:
+        """Take a line `[{"name":…},…]` or `{"name":…}`; False (and nothing taken) if it is not one.
+
+        A line that turns out to be broken further on leaves nothing behind.
+        """
+        array = line[:1] == b"["
+        if not line.startswith(_START, array) or not line.endswith(b"}}]" if array else b"}}"):
+            return False
+        i = line.find(_TIME)
+        j = line.find(b",", i + 13)
+        stamp = line[i + 13 : j]
+        if i < 0 or not line.startswith(_TAGS, j) or not stamp.isdigit() or len(stamp) > 19:
+            return False
+        if line[array:i] not in self._names and not self._learn_name(line[array + 8 : i]):
+            return False
+        head = line[array : j + 9]
+        mark = self._samples.mark()
+        for event in line[j + 9 : -3 if array else -2].split(b"}},%b" % head):
+            if not (self._known(event) or self._learn(head, event)):
+                self._samples.undo(mark)
+                return False
+        self._samples.stamp(int(stamp))
+        return True
+
+    def _known(self, event: bytes) -> bool:
+        """Take `TAGS},"values":{"PATH":NUMBER` if its text was seen before."""
+        text, _, number = event.rpartition(b":")
+        code = self._single.get(text)
+        if code is None:
+            return self._known_form(event)
+        samples = self._samples
+        if code >= 0:
+            digits = number if code & 1 else number[1:-1]
+            if digits.isdigit() and len(digits) < 20 and (code & 1 or _quoted(number)):
+                samples.codes.append(code)
+                samples.digits.append(digits)
+                return True
+            return False
+        try:
+            value = orjson.loads(number)
+        except orjson.JSONDecodeError:
+            return False
+        if code != UNMAPPED:
+            samples.put(_LEVEL - code, value)
+        return not isinstance(value, dict | list)
+
+    def _known_form(self, event: bytes) -> bool:
+        k = event.find(_VALUES)
+        form = self._forms.get(event[:k])
+        found = form.pattern.fullmatch(event, k + 12) if form is not None else None
+        if form is None or found is None:
+            return False
+        samples, groups = self._samples, found.groups()
+        samples.codes.extend(form.codes)
+        samples.digits.extend([groups[i] for i in form.counts] if form.counts else groups)
+        for group, series in form.levels:
+            samples.put(series, orjson.loads(groups[group]))
+        return True
+
+    def _learn_name(self, name: bytes) -> bool:
+        if not isinstance(_loads(name), str):
+            return False
+        if len(self._names) < _MAX_FORMS:
+            self._names.add(_START + name)
+        return True
+
+    def _learn(self, head: bytes, event: bytes) -> bool:
+        """Parse one event and remember its text. False where it is no JSON object."""
+        parsed = _loads(b"%b%b}}" % (head, event))
+        if parsed is None or not take_event(self._recorder, parsed):
+            return False
+        k = event.find(_VALUES)
+        tags = _loads(b"{%b}" % event[:k])
+        if k >= 0 and isinstance(tags, dict) and tags == parsed.get("tags"):
+            self._remember(event, k, tags, parsed["values"])
+        return True
+
+    def _remember(self, event: bytes, k: int, tags: dict[str, Any], values: Any) -> None:
+        body = event[k + 12 :]
+        items = _items(body)
+        if items is None or len(items) != len(values) or any("." in path for path in values):
+            return
+        codes = [
+            self._code(tags, path, text) for path, (_, text) in zip(values, items, strict=True)
+        ]
+        if len(items) == 1:
+            if len(self._single) < _MAX_TEXTS:
+                self._single[event[: k + 12] + items[0][0]] = codes[0]
+        elif len(self._forms) < _MAX_TEXTS:
+            form = self._form(items, codes)
+            if form is not None:
+                self._forms[event[:k]] = form
+
+    def _code(self, tags: dict[str, Any], path: str, text: bytes) -> int:
+        series = self._recorder.series(tags, path)
+        if series == UNMAPPED:
+            return UNMAPPED
+        if self._samples.table.gauges[series] is not None:
+            return _LEVEL - series
+        return 2 * series + (not _quoted(text))
+
+    def _form(self, items: list[tuple[bytes, bytes]], codes: list[int]) -> _Form | None:
+        layout: list[bytes] = []
+        for (path, text), code in zip(items, codes, strict=True):
+            if code < 0:
+                value = _ANY_SCALAR if code != UNMAPPED else b"(?:%b)" % _ANY_SCALAR[1:-1]
+            elif not _DIGITS.fullmatch(text if code & 1 else text[1:-1]):
+                return None  # not like itself this time; the next one may be
+            else:
+                value = rb"([0-9]{1,19})" if code & 1 else rb'"([0-9]{1,19})"'
+            layout.append(re.escape(path) + b":" + value)
+        key = tuple(layout)
+        known = self._by_layout.get(key)
+        if known is None:
+            if len(self._by_layout) >= _MAX_FORMS:
+                return None
+            groups = [code for code in codes if code != UNMAPPED]
+            counts = [i for i, code in enumerate(groups) if code >= 0]
+            pattern = re.compile(b",".join(layout))
+            known = self._by_layout[key] = (pattern, counts if len(counts) < len(groups) else [])
+        groups = [code for code in codes if code != UNMAPPED]
+        levels = [(i, _LEVEL - code) for i, code in enumerate(groups) if code < 0]
+        return _Form(known[0], [code for code in codes if code >= 0], known[1], levels)
+
+
+def _quoted(text: bytes) -> bool:
+    return len(text) > 2 and text[:1] == b'"' == text[-1:]
+
+
+def _loads(text: bytes) -> Any:
+    try:
+        return orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return None
+
+
+def _items(body: bytes) -> list[tuple[bytes, bytes]] | None:
+    """`"PATH":VALUE,…` as written, in pieces; None where a value is no scalar."""
+    items, at = [], 0
+    while True:
+        path = _SCALAR.match(body, at)
+        if path is None or body[path.end() : path.end() + 1] != b":":
+            return None
+        value = _SCALAR.match(body, path.end() + 1)
+        if value is None:
+            return None
+        items.append((path[0], value[0]))
+        at = value.end() + 1
+        if value.end() == len(body):
+            return items
+        if body[value.end() : at] != b",":
+            return None

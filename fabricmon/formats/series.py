@@ -1,0 +1,311 @@
+"""Numbered series: what lets a reader of millions of values look each one up once.
+
+A path with its keys is resolved to a port and a column when it is first seen, and is an int from
+then on. `Samples` collects (series, time, value) and hands them over as a `Chunk` in the numbers of
+a `Layout`; `polls` cuts a chunk into readings of everything.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from fabricmon.formats.base import Chunk, joined
+from fabricmon.model.readings import State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from numpy.typing import NDArray
+
+    from fabricmon.formats.base import Layout
+    from fabricmon.model.readings import Column, ReadingBatch
+
+UNMAPPED = -1
+"""The series of what no mapping knows."""
+
+EXACT = 1 << 53
+"""Integers above this may have been rounded by a writer that keeps numbers as floats."""
+
+_TOP = 1 << 64
+_FLOAT, _BITS = struct.Struct("=d"), struct.Struct("=Q")
+
+
+class Place(Protocol):
+    """Where a value belongs, as a mapping says."""
+
+    @property
+    def port(self) -> str:
+        """The port's own name."""
+
+    @property
+    def column(self) -> Column:
+        """What it counts."""
+
+    @property
+    def rank(self) -> int:
+        """Of two paths for one counter of one port, the lower rank is taken."""
+
+    @property
+    def gauge(self) -> Callable[[object], float | None] | None:
+        """Reads a level in catalogue units; None where the value is a count."""
+
+
+class Resolver(Protocol):
+    """A mapping, as far as readers need it."""
+
+    def place(self, path: str, keys: Mapping[str, str]) -> Place | None:
+        """Where the value of a plain path belongs; None where the mapping does not know it."""
+
+
+class SeriesTable:
+    """Series by number; one for all files and streams of a target."""
+
+    def __init__(self, layout: Layout, resolver: Resolver, limit: int = 8_000_000) -> None:
+        """`limit` is the ceiling on series; what is beyond it is refused and counted."""
+        self.layout = layout
+        self.resolver = resolver
+        self.gauges: list[Callable[[object], float | None] | None] = []
+        """By series: how a level is read, None for counts."""
+        self.refused = 0
+        self._limit = limit
+        self._known: dict[tuple[int, int], int] = {}
+        self._claims: dict[tuple[int, str, int], tuple[int, int]] = {}
+        self._port = np.empty(64, np.int32)
+        self._column = np.empty(64, np.int32)
+
+    def find(self, device: str, path: str, keys: Mapping[str, str]) -> int:
+        """The series of one value of `device`, or UNMAPPED."""
+        place = self.resolver.place(path, keys)
+        return UNMAPPED if place is None else self.take(device, place)
+
+    def take(self, device: str, place: Place) -> int:
+        """The series of a place; UNMAPPED where a better source counts the same already."""
+        port = self.layout.port(device, place.port)
+        column = self.layout.column(place.column)
+        known = self._known.get((port, column))
+        if known is not None:
+            return known
+        if len(self.gauges) >= self._limit:
+            self.refused += 1
+            return UNMAPPED
+        claim = (port, place.column.counter.id, place.column.queue)
+        rank, holder = self._claims.get(claim, (place.rank + 1, UNMAPPED))
+        if rank <= place.rank:
+            self._known[port, column] = UNMAPPED
+            return UNMAPPED
+        if holder != UNMAPPED:
+            self._port[holder] = UNMAPPED
+        series = len(self.gauges)
+        self._claims[claim] = (place.rank, series)
+        self._known[port, column] = series
+        self._store(series, port, column)
+        self.gauges.append(place.gauge)
+        return series
+
+    def _store(self, series: int, port: int, column: int) -> None:
+        if series >= len(self._port):
+            self._port = np.concatenate([self._port, self._port])
+            self._column = np.concatenate([self._column, self._column])
+        self._port[series], self._column[series] = port, column
+
+    def __len__(self) -> int:
+        return len(self.gauges)
+
+    def chunk(
+        self, series: NDArray[np.int32], time_ns: NDArray[np.int64], raw: NDArray[np.uint64]
+    ) -> Chunk:
+        """Samples in the numbers of the layout; those of replaced series are left out."""
+        port = self._port[series]
+        state = np.full(len(series), State.OK, np.uint8)
+        made = Chunk(time_ns, port, self._column[series], raw, state)
+        return made if port.min(initial=0) >= 0 else made.part(port >= 0)
+
+
+class Samples:
+    """Values in the order they were read, one time after the other.
+
+    Numbers stay text until `pack` turns all of them into an array at once.
+    """
+
+    def __init__(self, table: SeriesTable) -> None:
+        """Numbers are those of `table`."""
+        self.table = table
+        self.codes: list[int] = []
+        """Twice the series, plus 1 where the number was a bare JSON number."""
+        self.digits: list[bytes] = []
+        """The values, at most 2^64-1 each."""
+        self.rounded = 0
+        """Counts that were written as JSON numbers above 2^53: the last digits may be wrong."""
+        self.absent = 0
+        """Values that are no number where a number is due."""
+        self.untimed = 0
+        """Values that got the time they were received, since they had none."""
+        self.foreign_units = 0
+        """Values whose time was not in nanoseconds."""
+        self._times: list[int] = []
+        self._counts: list[int] = []
+        self._stamped = 0
+        self._chunks: list[Chunk] = []
+        self._packed = 0
+
+    def __len__(self) -> int:
+        """Values packed and not yet taken."""
+        return self._packed
+
+    def put(self, series: int, value: object) -> None:
+        """Take one value of a known series, whatever it was written as."""
+        read = self.table.gauges[series]
+        if read is None:
+            count = as_count(value)
+        else:
+            level = read(value)
+            count = None if level is None else _BITS.unpack(_FLOAT.pack(level))[0]
+        if count is None:
+            self.absent += 1
+            return
+        bare = read is None and not isinstance(value, str)
+        self.codes.append(2 * series + bare)
+        self.digits.append(b"%d" % count)
+
+    def stamp(self, time_ns: int) -> None:
+        """Everything put since the last stamp was sampled at this time."""
+        end = len(self.codes)
+        if end > self._stamped:
+            self._times.append(time_ns)
+            self._counts.append(end - self._stamped)
+            self._stamped = end
+
+    def mark(self) -> tuple[int, int, int]:
+        """A point to come back to. Only on a stamp."""
+        return self._stamped, len(self._times), self.absent
+
+    def undo(self, mark: tuple[int, int, int]) -> None:
+        """Forget what was put since `mark`."""
+        self._stamped, stamps, self.absent = mark
+        del self.codes[self._stamped :], self.digits[self._stamped :]
+        del self._times[stamps:], self._counts[stamps:]
+
+    def pack(self, received_ns: int) -> None:
+        """Put what was collected into arrays; `received_ns` is the time of what has none."""
+        if not self.codes:
+            return
+        codes = np.array(self.codes, np.int32)
+        raw = np.fromstring(b",".join(self.digits), np.uint64, sep=",")
+        self.rounded += int(np.count_nonzero((codes & 1) & (raw > EXACT)))
+        stamps, foreign, untimed = nanoseconds(np.array(self._times, np.int64), received_ns)
+        counts = np.array(self._counts, np.int64)
+        self.foreign_units += int(counts[foreign].sum())
+        self.untimed += int(counts[untimed].sum())
+        chunk = self.table.chunk(codes >> 1, np.repeat(stamps, counts), raw)
+        self._chunks.append(chunk)
+        self._packed += len(chunk)
+        self.codes.clear()
+        self.digits.clear()
+        self._times.clear()
+        self._counts.clear()
+        self._stamped = 0
+
+    def take(self) -> Chunk:
+        """Everything packed, in order of time, and begin anew."""
+        chunk = joined(self._chunks).in_order()
+        self._chunks, self._packed = [], 0
+        return chunk
+
+
+def as_count(value: object) -> int | None:
+    """A count 0 .. 2^64-1 from a JSON value; None for what is no such number.
+
+    Digit strings are exact (RFC 7951). A float counts where it is whole.
+    """
+    number: int | float
+    if isinstance(value, str):
+        text = value.strip()
+        if not (text.isascii() and text.isdigit() and len(text) <= 20):
+            return None
+        number = int(text)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        number = value
+    else:
+        return None
+    return int(number) if 0 <= number < _TOP and number == int(number) else None
+
+
+_OLDEST = 100_000_000  # seconds: 1973; smaller is no time but a counter or an unset field
+
+
+def nanoseconds(
+    stamps: NDArray[np.int64], received_ns: int
+) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Times in nanoseconds whatever unit they came in, which were not, and which were none.
+
+    Devices send seconds, milli-, micro- and nanoseconds in one field; magnitudes tell them apart
+    for every date from 1973 to 5138.
+    """
+    scaled = stamps.copy()
+    foreign = np.zeros(len(stamps), np.bool_)
+    for below, factor in ((10**11, 10**9), (10**14, 10**6), (10**17, 10**3)):
+        which = (stamps < below) & (stamps >= _OLDEST) & ~foreign
+        scaled[which] *= factor
+        foreign |= which
+    untimed = stamps < _OLDEST
+    scaled[untimed] = received_ns
+    return scaled, foreign, untimed
+
+
+def polls(layout: Layout, chunk: Chunk, spread_ns: int = 1_000_000_000) -> Iterator[ReadingBatch]:
+    """Batches in order of time: each ends before a value would repeat.
+
+    A port's values within one batch were sampled within `spread_ns`, since a batch has one time a
+    port.
+    """
+    for part in cut(chunk, spread_ns):
+        yield from layout.batches(part)
+
+
+def cut(chunk: Chunk, spread_ns: int) -> Iterator[Chunk]:
+    """The parts of `polls`, before they are made batches. `chunk` is in order of time."""
+    chunk, previous = _without_repeats(chunk)
+    start, n = 0, len(chunk)
+    while start < n:
+        end = _first_repeat(previous, start)
+        window = chunk.part(slice(start, end))
+        end = start + _within(window, spread_ns)
+        yield chunk.part(slice(start, end))
+        start = end
+
+
+def _without_repeats(chunk: Chunk) -> tuple[Chunk, NDArray[np.int64]]:
+    """Without values that came twice for one time, and the index of each value's predecessor."""
+    while True:
+        code = chunk.port.astype(np.int64) << 32 | chunk.column
+        order = np.argsort(code, kind="stable")
+        same = code[order[1:]] == code[order[:-1]]
+        twice = same & (chunk.time_ns[order[1:]] == chunk.time_ns[order[:-1]])
+        if not twice.any():
+            previous = np.full(len(code), -1, np.int64)
+            previous[order[1:][same]] = order[:-1][same]
+            return chunk, previous
+        keep = np.ones(len(code), np.bool_)
+        keep[order[:-1][twice]] = False
+        chunk = chunk.part(keep)
+
+
+def _first_repeat(previous: NDArray[np.int64], start: int, step: int = 65_536) -> int:
+    for low in range(start, len(previous), step):
+        hits = np.flatnonzero(previous[low : low + step] >= start)
+        if len(hits):
+            return low + int(hits[0])
+    return len(previous)
+
+
+def _within(window: Chunk, spread_ns: int) -> int:
+    """How many samples from the start keep every port within `spread_ns`. At least one."""
+    if window.time_ns[-1] - window.time_ns[0] <= spread_ns:
+        return len(window)
+    _, first, inverse = np.unique(window.port, return_index=True, return_inverse=True)
+    late = window.time_ns - window.time_ns[first][inverse] > spread_ns
+    hits = np.flatnonzero(late)
+    return int(hits[0]) if len(hits) else len(window)
