@@ -61,9 +61,8 @@ class Normalizer:
     def absorb(self, batch: ReadingBatch) -> None:
         """Take one reading. Its values are seen in the next frame."""
         self._staging.stage(batch)
-        where = self._staging.where(batch.ports)
         if batch.gauge_columns:
-            self._gauges.take(batch, where, len(self._table))
+            self._gauges.take(batch, self._staging.where(batch.ports), len(self._table))
 
     def tick(self, now_ns: int, interval_s: float) -> Frame:
         """Make a frame of everything absorbed since the last tick."""
@@ -225,7 +224,7 @@ class Normalizer:
             queue_gauges=drained[1],
             elapsed_s=elapsed_s,
             age_s=age,
-            ratios=self._ratios(rate, queued(rate)),
+            ratios=self._ratios(rate[:k], rate[k:].reshape(shape)),
         )
 
     def _ratios(self, rate: NDArray[np.float32], queue_rate: NDArray[np.float32]) -> Ratios:
@@ -233,7 +232,7 @@ class Normalizer:
         rows = {counter.id: rate[i] for i, counter in enumerate(store.counters)}
         queues = {counter.id: queue_rate[i] for i, counter in enumerate(store.queue_counters)}
         none = np.full(n, np.nan, np.float32)
-        no_queue = np.full((n, len(store.queues)), np.nan, np.float32)
+        no_queue = np.full((len(store.queues), n), np.nan, np.float32)
         lossless = [i for i, q in enumerate(store.queues) if q in self._lossless]
         return derive(
             Rates(

@@ -37,7 +37,7 @@ _IMPOSSIBLE = 1.25
 class Rates:
     """What the ratios are made of.
 
-    port(id)   float32[N] per second, NaN unknown; queue(id) float32[N,Q]
+    port(id)   float32[N] per second, NaN unknown; queue(id) float32[Q,N]
     speed_bps, tick_bytes  float64[N], NaN unknown
     lossless   which of the Q queues count for a port's stall; none means: all
     """
@@ -57,10 +57,8 @@ def _share(part: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def _largest(queues: NDArray[np.float32]) -> NDArray[np.float32]:
-    """float32[N]: the largest known of [N,Q], NaN where none is."""
-    if queues.shape[1] == 0:
-        return np.full(len(queues), np.nan, np.float32)
-    largest: NDArray[np.float32] = np.fmax.reduce(queues, axis=1)
+    """float32[N]: the largest known of [Q,N], NaN where none is."""
+    largest: NDArray[np.float32] = np.fmax.reduce(queues, axis=0, initial=np.nan)
     return largest
 
 
@@ -72,13 +70,13 @@ def derive(rates: Rates) -> Ratios:
     own = rates.lossless if len(rates.lossless) else slice(None)
 
     queue_stall = _share(rates.queue("rx_pfc_ns") / np.float32(1e9))
-    stall = _measured_stall(rates, octets, queue_stall[:, own])
+    stall = _measured_stall(rates, octets, queue_stall[own])
     guess, high = _paused_by_frames(rates, "rx_pfc_frames", "rx_pause_frames", tx_use)
     estimated = np.isnan(stall) & ~np.isnan(guess)
     low = np.where(estimated, np.float32(0), stall)
 
     queue_press = _share(rates.queue("tx_pfc_ns") / np.float32(1e9))
-    press = _largest(queue_press[:, own])
+    press = _largest(queue_press[own])
     pressed, _ = _paused_by_frames(rates, "tx_pfc_frames", "tx_pause_frames", rx_use)
     return Ratios(
         stall=np.where(estimated, guess, stall),
@@ -88,8 +86,8 @@ def derive(rates: Rates) -> Ratios:
         estimated=estimated,
         stall_low=low,
         stall_high=np.where(estimated, high, stall),
-        queue_stall=queue_stall,
-        queue_press=queue_press,
+        queue_stall=queue_stall.T,
+        queue_press=queue_press.T,
     )
 
 
@@ -112,7 +110,7 @@ def _paused_by_frames(
     """float32[N] twice: the share of time these frames paused, and the most they can have."""
     queues = rates.queue(per_queue)
     own = rates.lossless if len(rates.lossless) else slice(None)
-    frames = np.fmax(_largest(queues[:, own]), rates.port(per_port))
+    frames = np.fmax(_largest(queues[own]), rates.port(per_port))
     longest = (_LONGEST_QUANTA * _QUANTUM_BITS / rates.speed_bps).astype(np.float32)
     idle = np.float32(1) - np.nan_to_num(use, nan=0.0)
     high = np.minimum(frames * longest, idle)

@@ -9,7 +9,7 @@ cannot be told apart from a beat is averaged over it, which keeps sums right.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,8 +18,8 @@ from fabricmon.normalize.store import NO_TIME, Store
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_STEADY = 1.25
-"""Gaps of one beat differ by at most a poll, and a poll jitters."""
+_STEADY = 1.6
+"""Gaps of one beat differ by at most a poll, and polls jitter; traffic that pauses differs by 2."""
 _SLOWER = 1.2
 """A beat this much longer than the poll is the device's own."""
 _ENOUGH = 2
@@ -78,20 +78,29 @@ def _learn(
 ) -> None:
     gap = ((time - store.moved_at[group][ports]) / 1e9).astype(np.float32)
     poll = ((time - before) / 1e9).astype(np.float32)
-    old_poll = store.poll[group][ports]
-    poll = np.where(old_poll > 0, old_poll + (poll - old_poll) / 4, poll)
-    seen = store.gaps[group][ports]
-    low = np.where(seen > 0, np.minimum(store.gap_low[group][ports], gap), gap)
-    high = np.where(seen > 0, np.maximum(store.gap_high[group][ports], gap), gap)
-    steady = high <= low + _STEADY * poll
-    seen = np.where(steady, np.minimum(seen + 1, _MEMORY), 1).astype(np.uint16)
-    mean = store.gap[group][ports]
-    mean = np.where(seen > 1, mean + (gap - mean) / seen, gap)
-    store.poll[group][ports] = poll
-    store.gaps[group][ports] = seen
-    store.gap[group][ports] = mean
-    store.gap_low[group][ports] = np.where(steady, low, gap)
-    store.gap_high[group][ports] = np.where(steady, high, gap)
+    seen, low, high = (a[group][ports] for a in (store.gaps, store.gap_low, store.gap_high))
+    slack = _STEADY * poll
+    longer = (seen >= _ENOUGH) & (gap > low + slack)  # traffic paused, or polls were missed
+    fits = (seen > 0) & (gap <= low + slack) & (gap >= high - slack)
+    count = np.where(longer, seen - 1, np.where(fits, np.minimum(seen + 1, _MEMORY), 1))
+    learned: dict[str, NDArray[Any]] = {
+        "gap": np.where(fits, _mean(store.gap[group][ports], gap, count), gap),
+        "poll": np.where(fits, _mean(store.poll[group][ports], poll, count), poll),
+        "gap_low": np.where(fits, np.minimum(low, gap), gap),
+        "gap_high": np.where(fits, np.maximum(high, gap), gap),
+    }
+    store.gaps[group][ports] = count
+    for name, value in learned.items():
+        row: NDArray[np.float32] = getattr(store, name)[group]
+        row[ports] = np.where(longer, row[ports], value)
+
+
+def _mean(
+    mean: NDArray[np.float32], value: NDArray[np.float32], count: NDArray[np.uint16]
+) -> NDArray[np.float32]:
+    """The running mean after `value`, the `count`-th."""
+    moved: NDArray[np.float32] = mean + (value - mean) / count
+    return moved
 
 
 def beat_of(store: Store, group: int, node: NDArray[np.int32]) -> Beat | None:

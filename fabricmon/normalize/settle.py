@@ -48,9 +48,9 @@ class Settler:
         changed = np.zeros(len(store.last[group][where]), np.bool_)
         for slot in store.groups[group]:
             delta = self._slot(slot, where)
-            changed |= delta != 0
             store.early(slot)["moved"][where] += delta
             state = store.state[slot][where]
+            changed |= (delta != 0) | (state == State.RESET)
             worst = store.early(slot)["worst"]
             seen = np.where(state == State.MISSING, np.uint8(State.OK), state)
             worst[where] = np.maximum(worst[where], seen)
@@ -77,6 +77,7 @@ class Settler:
             np.multiply(delta, inverse, out=rate, casting="unsafe")
             if state.any():
                 rate[state >= State.MISSING] = np.nan
+                changed |= state == State.RESET
             fast = rate > self.limits.of(store.counter_of(slot))
             if fast.any():
                 over[slot] = self._disbelieve(group, slot, np.flatnonzero(fast), delta)
@@ -103,7 +104,6 @@ class Settler:
         store = self.store
         refresh.observe(store, group, where, changed)
         store.settled[group][where] = store.last[group][where]
-        store.staged[group][where] = False
 
     def _slot(self, slot: int, where: Where) -> NDArray[np.uint64]:
         """uint64[len(where)]: how far it moved, in catalogue units; raw, state, total follow."""

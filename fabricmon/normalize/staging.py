@@ -45,6 +45,9 @@ class Layout:
     sources: NDArray[np.uint8]
     groups: list[tuple[int, list[int]]]
     """Group, and the positions in `slots` that belong to it."""
+    slot_rows: Where
+    """The slots again, as a slice where they are adjacent."""
+    group_rows: Where
 
 
 class Staging:
@@ -56,7 +59,9 @@ class Staging:
         self._table = table
         self._settler = settler
         self._layouts: dict[int, Layout] = {}
-        self._rows: dict[int, tuple[PortSet, int, Where]] = {}
+        self._rows: dict[int, tuple[PortSet, Where]] = {}
+        self._owned: set[tuple[int, int]] = set()
+        """Port set and layout (by id) whose series are all fed by these columns."""
         self.now_ns = NO_TIME
         self.interval_s = 0.0
 
@@ -68,15 +73,14 @@ class Staging:
         """The rows of a port set: a slice where adjacent. Rows the table refused are -1."""
         cached = self._rows.get(id(ports))
         if cached is not None and cached[0] is ports:
-            return cached[2]
+            return cached[1]
         rows = self._table.rows(ports).astype(np.intp)
         self._store.grow(len(self._table))
-        where: Where = rows
-        if len(rows) and rows[0] >= 0 and (np.diff(rows) == 1).all():
-            where = slice(int(rows[0]), int(rows[-1]) + 1)
+        where = _adjacent(rows)
         if len(self._rows) > 65_536:  # sources that make a new set each poll must not leak
             self._rows.clear()
-        self._rows[id(ports)] = (ports, len(rows), where)
+            self._owned.clear()
+        self._rows[id(ports)] = (ports, where)
         return where
 
     def stage(self, batch: ReadingBatch) -> None:
@@ -88,8 +92,8 @@ class Staging:
         whole = len(layout.kept) == len(batch.columns)
         values = batch.values if whole else batch.values[layout.kept]
         state = batch.state if whole else batch.state[layout.kept]
-        if not batch.discontinuity and self._is_plain(layout, where, state, batch.time_ns):
-            self._write(layout, where, values, state, batch.time_ns)
+        if self._is_plain(batch, layout, where, state):
+            self._write(layout, where, values, batch.time_ns)
         else:
             self._sort_out(batch, layout, where, values, state)
 
@@ -119,47 +123,49 @@ class Staging:
             np.array(slots, np.intp),
             np.array(sources, np.uint8),
             list(groups.items()),
+            _adjacent(np.array(slots, np.intp)),
+            _adjacent(np.array(list(groups), np.intp)),
         )
         self._layouts[id(columns)] = layout
+        self._owned.clear()
         return layout
 
     def _is_plain(
-        self,
-        layout: Layout,
-        where: Where,
-        state: NDArray[np.uint8],
-        time_ns: NDArray[np.int64],
+        self, batch: ReadingBatch, layout: Layout, where: Where, state: NDArray[np.uint8]
     ) -> bool:
-        """Whether every value is good, newer, from its own source, and nothing is staged yet."""
-        if state.any() or (not isinstance(where, slice) and where.min() < 0):
+        """Whether every value is good, the first of the tick, newer, and from its own source."""
+        if batch.discontinuity or not isinstance(where, slice) or state.any():
             return False
         store = self._store
-        for group, _ in layout.groups:
-            if store.staged[group][where].any() or (time_ns <= store.last[group][where]).any():
-                return False
-        sources = _block(store.source, layout.slots, where)
-        return bool((sources == layout.sources[:, None]).all())
+        groups = layout.group_rows, where
+        if store.touched[groups].any() or (batch.time_ns <= store.last[groups]).any():
+            return False
+        return self._owns(batch.ports, layout, where)
+
+    def _owns(self, ports: PortSet, layout: Layout, where: slice) -> bool:
+        """Whether all these series are fed by these columns; remembered until a claim changes."""
+        key = id(ports), id(layout)
+        if key in self._owned:
+            return True
+        sources = self._store.source[layout.slots, where]
+        owns = bool((sources == layout.sources[:, None]).all())
+        if owns:
+            self._owned.add(key)
+        return owns
 
     def _write(
         self,
         layout: Layout,
         where: Where,
         values: NDArray[np.uint64],
-        state: NDArray[np.uint8],
         time_ns: NDArray[np.int64],
     ) -> None:
         store = self._store
-        index = (
-            (layout.slots[:, None], where)
-            if not isinstance(where, slice)
-            else (layout.slots, where)
-        )
-        store.incoming[index] = values
-        store.state[index] = state
-        for group, _ in layout.groups:
-            store.last[group][where] = time_ns
-            store.staged[group][where] = True
-            store.touched[group][where] = True
+        slots, groups = (layout.slot_rows, where), (layout.group_rows, where)
+        store.incoming[slots] = values
+        store.state[slots] = State.OK
+        store.last[groups] = time_ns
+        store.touched[groups] = True
 
     def _sort_out(
         self,
@@ -205,7 +211,9 @@ class Staging:
         self._tally["baseline"] += int(fresh.sum())
         self._tally["unsupported"] += int((state == State.UNSUPPORTED).sum())
         self._tally["missing"] += int((state == State.MISSING).sum())
-        store.source[block] = np.where(fresh, mine, pinned)
+        if fresh.any():
+            store.source[block] = np.where(fresh, mine, pinned)
+            self._owned.clear()
 
     def _silence(self, groups: NDArray[np.intp], rows: NDArray[np.intp]) -> NDArray[np.float64]:
         """Ticks since the last reading of these groups and ports; 0 in the first ticks."""
@@ -242,7 +250,7 @@ class Staging:
         mine = state[positions]
         good = ((mine == State.OK) | (mine == State.BASELINE) | (mine == State.RESET)).any(axis=0)
         taken = good & self._is_news(group, rows, time_ns, good)
-        again = rows[taken & store.staged[group][rows]]
+        again = rows[taken & (store.last[group][rows] != store.settled[group][rows])]
         if len(again):
             self._settler.early(group, again)
         for position in positions:
@@ -254,7 +262,6 @@ class Staging:
             store.state[slot][rows[written | silent]] = says[written | silent]
         at = rows[taken]
         store.last[group][at] = time_ns[taken]
-        store.staged[group][at] = True
         store.touched[group][at] = True
 
     def _is_news(
@@ -278,8 +285,11 @@ class Staging:
         return newer | wrong
 
 
-def _block(array: NDArray[np.uint8], slots: NDArray[np.intp], where: Where) -> NDArray[np.uint8]:
-    return array[slots, where] if isinstance(where, slice) else array[slots[:, None], where]
+def _adjacent(rows: NDArray[np.intp]) -> Where:
+    """The same rows as a slice, if they are adjacent and all there (-1: not there)."""
+    if len(rows) and rows[0] >= 0 and (np.diff(rows) == 1).all():
+        return slice(int(rows[0]), int(rows[-1]) + 1)
+    return rows
 
 
 def _first_of_each(rows: NDArray[np.intp]) -> NDArray[np.intp]:

@@ -34,7 +34,6 @@ _PER_GROUP: dict[str, tuple[type, float]] = {
     "last": (np.int64, NO_TIME),  # sample time of the latest reading
     "base": (np.int64, NO_TIME),  # sample time the next rate starts from
     "settled": (np.int64, NO_TIME),  # sample time of the reading settled last
-    "staged": (np.bool_, False),  # incoming holds a reading
     "touched": (np.bool_, False),  # read since the last tick
     "heard": (np.int64, NO_TIME),  # tick time at which a reading last came
     "doubt": (np.uint8, 0),  # readings for which the device's clock is still distrusted
@@ -49,7 +48,31 @@ _PER_GROUP: dict[str, tuple[type, float]] = {
 
 
 class Store:
-    """Arrays that grow in both directions. `version` changes whenever slots or groups do."""
+    """Arrays that grow in both directions. `version` changes whenever slots or groups do.
+
+    The arrays are attributes [rows, N], renewed by whatever makes them grow: do not keep them.
+    """
+
+    raw: NDArray[np.uint64]
+    total: NDArray[np.uint64]
+    source: NDArray[np.uint8]
+    incoming: NDArray[np.uint64]
+    state: NDArray[np.uint8]
+    rate: NDArray[np.float32]
+    published: NDArray[np.uint8]
+    last: NDArray[np.int64]
+    base: NDArray[np.int64]
+    settled: NDArray[np.int64]
+    touched: NDArray[np.bool_]
+    heard: NDArray[np.int64]
+    doubt: NDArray[np.uint8]
+    moved_at: NDArray[np.int64]
+    moved_base: NDArray[np.int64]
+    gap: NDArray[np.float32]
+    gap_low: NDArray[np.float32]
+    gap_high: NDArray[np.float32]
+    gaps: NDArray[np.uint16]
+    poll: NDArray[np.float32]
 
     def __init__(self) -> None:
         """Empty."""
@@ -69,24 +92,23 @@ class Store:
             for name, (dt, fill) in {**_PER_SLOT, **_PER_GROUP}.items()
         }
         self._early: dict[int, dict[str, NDArray[Any]]] = {}
+        for name, array in self._data.items():
+            self._set(name, array)
 
-    def __getattr__(self, name: str) -> NDArray[Any]:
-        """An array of the tables above, rows x ports."""
-        try:
-            return self._data[name][:, : self.ports]
-        except KeyError:
-            raise AttributeError(name) from None
+    def _set(self, name: str, array: NDArray[Any]) -> None:
+        self._data[name] = array
+        setattr(self, name, array[:, : self.ports])
 
     def begin(self) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
         """Start a tick with no rates; hands over the rates and states published last."""
         before = self.rate, self.published
-        self._data["rate"] = np.full_like(self._data["rate"], np.nan)
+        self._set("rate", np.full_like(self._data["rate"], np.nan))
         return before
 
     def publish(self) -> NDArray[np.uint8]:
         """End a tick: uint8[S,N] its states, which are not written any more."""
-        self._data["published"] = self._data["state"]
-        self._data["state"] = np.full_like(self._data["state"], State.MISSING)
+        self._set("published", self._data["state"])
+        self._set("state", np.full_like(self._data["state"], State.MISSING))
         return self.published
 
     @property
@@ -107,16 +129,17 @@ class Store:
         room = self._data["raw"].shape[1]
         while room < ports:
             room *= 2
+        self.ports = ports
         for name, (dtype, fill) in {**_PER_SLOT, **_PER_GROUP}.items():
-            old = self._data[name]
+            old = new = self._data[name]
             if old.shape[1] < room:
-                self._data[name] = np.full((len(old), room), fill, dtype)
-                self._data[name][:, : old.shape[1]] = old
+                new = np.full((len(old), room), fill, dtype)
+                new[:, : old.shape[1]] = old
+            self._set(name, new)
         self._early = {
             slot: {name: _padded(row, ports) for name, row in rows.items()}
             for slot, rows in self._early.items()
         }
-        self.ports = ports
 
     def early(self, slot: int) -> dict[str, NDArray[Any]]:
         """What was settled before the tick, where readings come faster.
@@ -189,7 +212,7 @@ class Store:
         for name, (dtype, fill) in _PER_GROUP.items():
             old = self._data[name]
             row = old[parent] if parent >= 0 else np.full(old.shape[1], fill, dtype)
-            self._data[name] = np.concatenate([old, row[None]])
+            self._set(name, np.concatenate([old, row[None]]))
         for slot in slots:
             if self.group_of[slot] >= 0:
                 self.groups[self.group_of[slot]].remove(slot)
@@ -206,12 +229,12 @@ class Store:
         queues = sorted({*used, *self.queues})
         layout = [(code, NO_QUEUE) for code in ports]
         layout += [(code, queue) for code in queued for queue in queues]
-        origin = np.array([self._slot.get(key, -1) for key in layout])
+        origin = np.array([self._slot.get(key, -1) for key in layout], np.intp)
         for name, (dtype, fill) in _PER_SLOT.items():
             old = self._data[name]
             new: NDArray[Any] = np.full((len(layout), old.shape[1]), fill, dtype)
             new[origin >= 0] = old[origin[origin >= 0]]
-            self._data[name] = new
+            self._set(name, new)
         self.columns = [self.columns[o] if o >= 0 else [] for o in origin]
         self.group_of = [self.group_of[o] if o >= 0 else -1 for o in origin]
         place = {int(o): s for s, o in enumerate(origin) if o >= 0}

@@ -1,0 +1,355 @@
+"""Normalisation survives what devices and collectors do to counters."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.readings import SECOND, START, Feed, column
+
+from fabricmon.model.readings import PortSet, ReadingBatch, State
+from fabricmon.model.topology import Intent
+
+
+def test_rate_total_and_states_of_a_plain_counter() -> None:
+    """The first reading is a baseline; from the second on there is a rate and a total."""
+    feed = Feed()
+    feed.read(0, 1000)
+    first = feed.tick(1)
+    assert first.state[0, 0] == State.BASELINE
+    assert np.isnan(first.rate[0, 0])
+    feed.read(1, 3500)
+    second = feed.tick(2)
+    assert (second.state[0, 0], second.rate[0, 0], second.total[0, 0]) == (State.OK, 2500, 2500)
+    assert second.elapsed_s[0] == 1
+
+
+def test_missing_is_never_zero() -> None:
+    """A port that was not read has no rate, keeps its total, and is counted as missing."""
+    feed = Feed()
+    for second in range(3):
+        feed.read(second, second * 100)
+        feed.tick(second + 1)
+    frame = feed.tick(4)
+    assert frame.state[0, 0] == State.MISSING
+    assert np.isnan(frame.rate[0, 0])
+    assert frame.total[0, 0] == 200
+    assert frame.age_s[0] == pytest.approx(2, abs=1)
+    assert feed.counted("missing") == 1
+
+
+def test_missed_polls_give_the_rate_over_the_true_time() -> None:
+    """After three missed polls the rate is taken over four seconds, not one."""
+    feed = Feed()
+    feed.read(0, 0)
+    feed.tick(1)
+    for late in (2, 3, 4):
+        feed.tick(late)
+    feed.read(4, 4000)
+    assert feed.tick(5).rate[0, 0] == 1000
+
+
+def test_a_cell_missing_alone_has_its_own_elapsed_time() -> None:
+    """A counter that is missing once while its row is read gets a true rate afterwards."""
+    feed = Feed(["tx_bytes", "rx_bytes"])
+    for second in range(2):
+        feed.read(second, second * 100, second * 10)
+        feed.tick(second + 1)
+    feed.normalizer.absorb(feed.batch(2, [200, 0], state=[[State.OK], [State.MISSING]]))
+    frame = feed.tick(3)
+    assert frame.state[:, 0].tolist() == [State.MISSING, State.OK]
+    feed.read(3, 300, 30)
+    frame = feed.tick(4)
+    assert [frame.rate_of(c)[0] for c in ("tx_bytes", "rx_bytes")] == [100, 10]
+
+
+def test_unsupported_is_told_apart_from_missing() -> None:
+    """What a device does not count stays unsupported and never gets a number."""
+    feed = Feed(["tx_bytes", "rx_discards"])
+    for second in range(3):
+        batch = feed.batch(second, [second, 0], state=[[State.OK], [State.UNSUPPORTED]])
+        feed.normalizer.absorb(batch)
+        frame = feed.tick(second + 1)
+    assert frame.state[frame.row("rx_discards"), 0] == State.UNSUPPORTED
+    assert np.isnan(frame.rate_of("rx_discards")[0])
+    assert frame.rate_of("tx_bytes")[0] == 1
+
+
+def test_duplicates_and_late_readings_change_nothing() -> None:
+    """Readings that are not newer than what is known are counted and ignored."""
+    feed = Feed()
+    feed.read(0, 0)
+    feed.tick(1)
+    feed.read(1, 500)
+    feed.read(1, 500)
+    feed.read(0.5, 250)
+    frame = feed.tick(2)
+    assert (frame.rate[0, 0], frame.total[0, 0]) == (500, 500)
+    assert feed.counted("late") == 2
+
+
+def test_several_readings_between_two_ticks_add_up() -> None:
+    """Five readings in one tick give one rate over all of them."""
+    feed = Feed()
+    feed.read(0, 0)
+    feed.tick(1)
+    for k in range(1, 6):
+        feed.read(k * 0.2, k * 100)
+    frame = feed.tick(2)
+    assert frame.rate[0, 0] == pytest.approx(500)
+    assert frame.total[0, 0] == 500
+
+
+def test_a_reset_among_several_readings_withholds_the_whole_tick() -> None:
+    """A fall that is settled before the tick still marks the tick."""
+    feed = Feed()
+    feed.read(0, 900)
+    feed.tick(1)
+    for k, value in enumerate((1000, 5, 10), 1):
+        feed.read(k * 0.3, value)
+    frame = feed.tick(2)
+    assert frame.state[0, 0] == State.RESET
+    assert np.isnan(frame.rate[0, 0])
+    feed.read(2, 110)
+    assert feed.tick(3).rate[0, 0] == pytest.approx(100 / 1.1)
+
+
+@pytest.mark.parametrize("bits", [32, 64])
+def test_a_fall_to_little_is_a_reset(bits: int) -> None:
+    """A cleared counter gives no rate, and never a huge one."""
+    feed = Feed([column("rx_errors", bits=bits)])
+    for second, value in enumerate((5, 9)):
+        feed.read(second, value)
+        feed.tick(second + 1)
+    feed.read(2, 0)
+    frame = feed.tick(3)
+    assert frame.state[0, 0] == State.RESET
+    assert frame.total[0, 0] == 4
+    feed.read(3, 2)
+    frame = feed.tick(4)
+    assert (frame.rate[0, 0], frame.total[0, 0]) == (2, 6)
+    assert feed.counted("reset") == 1
+
+
+def test_a_small_step_back_of_a_64_bit_counter_is_no_wrap() -> None:
+    """A glitch downwards costs its own sample and does not become 2^64 bytes."""
+    feed = Feed()
+    for second, value in enumerate((10**15, 10**15 + 1000, 10**15 + 990, 10**15 + 2000)):
+        feed.read(second, value)
+        frame = feed.tick(second + 1)
+    assert frame.rate[0, 0] == 1010
+
+
+def test_a_64_bit_counter_wraps_only_at_its_top() -> None:
+    """From just below 2^64 over the top is a wrap, and exact."""
+    feed = Feed()
+    feed.read(0, 2**64 - 100)
+    feed.tick(1)
+    feed.read(1, 200)
+    frame = feed.tick(2)
+    assert (frame.state[0, 0], frame.rate[0, 0]) == (State.WRAPPED, 300)
+
+
+def test_an_announced_restart_is_a_reset_even_where_values_rose() -> None:
+    """With the source's word that it restarted, nothing is compared with before."""
+    feed = Feed()
+    feed.read(0, 100)
+    feed.tick(1)
+    feed.read(1, 150, discontinuity=True)
+    frame = feed.tick(2)
+    assert frame.state[0, 0] == State.RESET
+    feed.read(2, 250)
+    assert feed.tick(3).rate[0, 0] == 100
+
+
+def test_a_saturating_counter_at_its_top_is_unknown_not_zero() -> None:
+    """A counter that sticks at its maximum has no rate."""
+    feed = Feed([column("tx_wait_ticks", bits=16, saturates=True)])
+    for second, value in enumerate((65000, 65535, 65535)):
+        feed.read(second, value)
+        frame = feed.tick(second + 1)
+        if second:
+            assert frame.state[0, 0] == State.SATURATED
+            assert np.isnan(frame.rate[0, 0])
+            assert np.isnan(frame.ratios.stall[0])
+    feed.read(3, 10)
+    assert feed.tick(4).state[0, 0] == State.RESET
+
+
+def test_scale_is_applied_after_unwrapping() -> None:
+    """InfiniBand words wrap as words and are published as bytes."""
+    feed = Feed([column("tx_bytes", bits=32, scale=4)])
+    feed.read(0, 2**32 - 10)
+    feed.tick(1)
+    feed.read(1, 15)
+    frame = feed.tick(2)
+    assert (frame.rate[0, 0], frame.total[0, 0]) == (100, 100)
+
+
+def test_more_than_the_line_carries_is_withheld() -> None:
+    """An impossible jump is flagged, and neither the rate nor the total shows it."""
+    feed = Feed()
+    for second, value in enumerate((0, 1000, 10**15, 10**15 + 500)):
+        feed.read(second, value)
+        frame = feed.tick(second + 1)
+        if second == 2:
+            assert frame.state[0, 0] == State.OVER_RATE
+            assert np.isnan(frame.rate[0, 0])
+    assert (frame.rate[0, 0], frame.total[0, 0]) == (500, 1500)
+    assert feed.counted("over_rate") == 1
+
+
+def test_a_series_stays_with_its_source() -> None:
+    """A narrower column that appears in between is ignored, and takes over only after silence."""
+    feed = Feed([column("tx_bytes", source="HC")])
+    other = (column("tx_bytes", bits=32, source="32-bit"),)
+    for second in range(2):
+        feed.read(second, second * 100)
+        feed.tick(second + 1)
+    for second in range(2, 10):
+        feed.normalizer.absorb(feed.batch(second, [second * 7], columns=other))
+        frame = feed.tick(second + 1)
+        if second == 2:
+            assert frame.state[0, 0] == State.MISSING
+    assert feed.counted("other_source") >= 3
+    assert frame.rate[0, 0] == 7
+    assert frame.total[0, 0] < 200
+
+
+def test_columns_that_come_apart_keep_exact_times() -> None:
+    """A reading that brings only some columns does not spoil the rates of the others."""
+    feed = Feed(["tx_bytes", "rx_bytes"])
+    only = feed.columns[:1]
+    for second in range(6):
+        if second % 2:
+            feed.normalizer.absorb(feed.batch(second, [second * 100], columns=only))
+        else:
+            feed.read(second, second * 100, second * 10)
+        frame = feed.tick(second + 1)
+        if second > 1:
+            assert frame.rate_of("tx_bytes")[0] == 100
+            if second % 2 == 0:
+                assert frame.rate_of("rx_bytes")[0] == 10
+
+
+def test_rows_may_vanish_appear_and_move() -> None:
+    """Identity is the name: another order of rows, or fewer rows, changes nothing else."""
+    feed = Feed(ports=3)
+    feed.read(0, [0, 0, 0])
+    feed.tick(1)
+    turned = PortSet(("sw", "sw"), ("3", "1"))
+    feed.normalizer.absorb(feed.batch(1, [[300, 100]], ports=turned))
+    frame = feed.tick(2)
+    assert frame.rate[0, [0, 2]].tolist() == [100, 300]
+    assert frame.state[0, 1] == State.MISSING
+    more = PortSet(("sw",) * 4, ("1", "2", "3", "4"))
+    feed.normalizer.absorb(feed.batch(2, [[200, 400, 600, 5]], ports=more))
+    frame = feed.tick(3)
+    assert frame.rate[0, :3].tolist() == [100, 200, 300]
+    assert frame.state[0, 3] == State.BASELINE
+
+
+def test_a_counter_that_appears_later_gets_its_place() -> None:
+    """New counters and queues re-lay the arrays without losing what is there."""
+    feed = Feed()
+    feed.read(0, 0)
+    feed.tick(1)
+    queues = tuple(column("rx_pfc_frames", queue=q) for q in (3, 1))
+    for second in (1, 2):
+        feed.read(second, second * 100)
+        feed.normalizer.absorb(feed.batch(second, [second * 3, second], columns=queues))
+        frame = feed.tick(second + 1)
+    assert frame.queues == (1, 3)
+    assert frame.queue_rate_of("rx_pfc_frames")[0].tolist() == [1, 3]
+    assert frame.rate_of("tx_bytes")[0] == 100
+
+
+def test_ports_the_table_refused_cost_only_themselves() -> None:
+    """A full table drops the ports beyond it and keeps the rest right."""
+    feed = Feed(ports=1)
+    feed.table._limit = 1
+    more = PortSet(("sw", "sw"), ("1", "2"))
+    for second in range(2):
+        feed.normalizer.absorb(feed.batch(second, [[second * 10, 99]], ports=more))
+        frame = feed.tick(second + 1)
+    assert frame.rate.tolist() == [[10]]
+    assert feed.table.refused == 1
+
+
+def test_a_clock_that_steps_is_bridged_by_receive_times() -> None:
+    """A device whose clock leaps an hour ahead keeps a plausible rate, and is counted."""
+    feed = Feed()
+    for second in range(8):
+        feed.read(second + (3600 if second >= 4 else 0), second * 100)
+        frame = feed.tick(second + 1)
+        if second:
+            assert frame.rate[0, 0] == pytest.approx(100)
+    assert feed.counted("wrong_clock") == 1
+
+
+def test_a_clock_that_steps_back_is_believed_after_a_while() -> None:
+    """Old stamps are late at first; when nothing newer comes, the clock is what is wrong."""
+    feed = Feed()
+    rates = []
+    for second in range(20):
+        feed.read(second - (3600 if second >= 4 else 0), second * 100)
+        rates.append(feed.tick(second + 1).rate[0, 0])
+    assert np.isnan(rates[4:6]).all()
+    assert rates[8:] == pytest.approx([100] * 12)
+    assert feed.counted("wrong_clock") > 0
+
+
+def test_a_frozen_clock_falls_back_to_receive_times() -> None:
+    """Values that move under one and the same stamp get rates from the time they came."""
+    feed = Feed()
+    for second in range(12):
+        feed.read(0, second * 100)
+        frame = feed.tick(second + 1)
+    assert frame.rate[0, 0] == pytest.approx(100)
+
+
+def test_gauges_are_levels_and_set_the_link_speed() -> None:
+    """Gauges are published as read, NaN where not read, and a speed reaches the port table."""
+    feed = Feed(ports=2)
+    gauges = (column("speed_bps"), column("queue_depth_bytes", queue=3))
+    feed.normalizer.absorb(
+        ReadingBatch(
+            "sw",
+            feed.ports,
+            (),
+            np.empty((0, 2), np.uint64),
+            np.empty((0, 2), np.uint8),
+            np.full(2, START, np.int64),
+            gauges,
+            np.array([[400e9, np.nan], [7, 8]]),
+        )
+    )
+    frame = feed.tick(1)
+    assert frame.queues == (3,)
+    assert frame.queue_gauges["queue_depth_bytes"].tolist() == [[7], [8]]
+    assert feed.table.speed_bps.tolist() == [400e9, 100e9]
+    assert frame.age_s.tolist() == [0, 0]
+    assert np.isnan(feed.tick(2).gauges["speed_bps"]).all()
+
+
+def test_a_frame_does_not_change_after_it_was_made() -> None:
+    """Exporters may keep a frame: later ticks do not write into it."""
+    feed = Feed()
+    feed.read(0, 0)
+    feed.tick(1)
+    feed.read(1, 100)
+    frame = feed.tick(2)
+    feed.read(2, 900)
+    feed.tick(3)
+    assert (frame.rate[0, 0], frame.total[0, 0], frame.state[0, 0]) == (100, 100, State.OK)
+
+
+def test_intent_names_the_queues_that_make_a_stall() -> None:
+    """Pauses of a queue that is not meant to be lossless do not stall the port."""
+    columns = [column("rx_pfc_ns", queue=q) for q in (0, 3)]
+    feed = Feed(columns)
+    feed.normalizer.adopt(Intent(lossless_queues=(3,)))
+    for second in range(2):
+        feed.read(second, second * SECOND // 2, second * SECOND // 4)
+        frame = feed.tick(second + 1)
+    assert frame.ratios.stall[0] == pytest.approx(0.25)
+    assert frame.ratios.queue_stall[0].tolist() == pytest.approx([0.5, 0.25])

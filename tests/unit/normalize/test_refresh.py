@@ -1,0 +1,88 @@
+"""Devices that renew their counters slower than we poll."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.readings import Feed
+
+from fabricmon.model.readings import State
+
+
+def _cached(feed: Feed, refresh: float, polls: list[float], rate: float = 1e9) -> list[float]:
+    """Poll a device that renews each `refresh` seconds; the rates of the first port."""
+    out = []
+    for now in polls:
+        renewed = now // refresh * refresh
+        feed.read(now, [round(rate * renewed * (k + 1)) for k in range(len(feed.ports))])
+        out.append(float(feed.tick(now, 1.0).rate[0, 0]))
+    return out
+
+
+def test_rates_are_right_after_two_refreshes() -> None:
+    """Polled each second, renewed each three: within 2 % after two refreshes, and held."""
+    feed = Feed(ports=2)
+    rates = _cached(feed, 3.0, [float(t) for t in range(30)])
+    assert rates[9:] == pytest.approx([1e9] * 21, rel=0.02)
+    assert feed.counted("held") > 10
+    assert feed.counted("over_rate") == 0
+
+
+def test_a_refresh_that_is_no_multiple_of_the_poll_is_learned_too() -> None:
+    """Polled each 2 s, renewed each 3 s: gaps of 2 and 4 s, but the rate comes out."""
+    feed = Feed()
+    rates = _cached(feed, 3.0, [2.0 * t for t in range(60)])
+    assert np.median(rates[20:]) == pytest.approx(1e9, rel=0.02)
+    assert np.abs(np.array(rates[20:]) / 1e9 - 1).max() < 0.1
+
+
+def test_a_jittering_poll_of_a_fast_cache() -> None:
+    """Polled each 0.58 s with jitter, renewed each second: the sum stays, the saw goes."""
+    feed = Feed()
+    generator = np.random.default_rng(1)
+    polls = np.cumsum(generator.uniform(0.5, 0.66, 400)).tolist()
+    rates = np.array(_cached(feed, 1.0, polls))
+    late = rates[50:]
+    assert np.mean(late) == pytest.approx(1e9, rel=0.02)
+    assert np.mean(np.abs(late / 1e9 - 1) < 0.05) > 0.9
+
+
+def test_a_device_that_stops_renewing_goes_stale() -> None:
+    """Nothing moves on the whole device for longer than its beat: stale, not zero."""
+    feed = Feed(ports=2)
+    _cached(feed, 3.0, [float(t) for t in range(30)])
+    states = []
+    for now in range(30, 45):
+        feed.read(now, [27 * 10**9, 54 * 10**9])
+        frame = feed.tick(now)
+        states.append(frame.state[0, 0])
+    assert states[-1] == State.STALE
+    assert np.isnan(frame.rate[0, 0])
+    assert feed.counted("stale") > 0
+
+
+def test_a_port_that_falls_quiet_on_a_slow_device_is_zero() -> None:
+    """While other ports of the device move, a port that does not is quiet, not stale."""
+    feed = Feed(ports=2)
+    _cached(feed, 3.0, [float(t) for t in range(30)])
+    for now in range(30, 60):
+        feed.read(now, [27 * 10**9, now // 3 * 3 * 10**9 * 2])
+        frame = feed.tick(now)
+    assert frame.rate[0, 0] == 0
+    assert frame.rate[0, 1] == pytest.approx(2e9, rel=0.02)
+
+
+def test_traffic_that_goes_on_and_off_is_no_cache() -> None:
+    """Three polls on, three off: the off polls are zero, not held."""
+    feed = Feed()
+    total = 0
+    off = []
+    for now in range(60):
+        on = now % 6 < 3
+        total += 10**9 if on else 0
+        feed.read(now, total)
+        frame = feed.tick(now)
+        if not on and now > 12:
+            off.append(frame.rate[0, 0])
+    assert off == [0] * len(off)
+    assert feed.counted("held") == 0
