@@ -11,10 +11,9 @@ from fabricmon.diagnose import rules
 from fabricmon.diagnose.arbiter import arbitrate
 from fabricmon.diagnose.config import DiagnoseConfig
 from fabricmon.diagnose.cost import Cost
-from fabricmon.diagnose.levels import Levels
 from fabricmon.diagnose.shape import Shape
 from fabricmon.diagnose.tracker import Tracker
-from fabricmon.diagnose.view import FabricView
+from fabricmon.diagnose.view import FabricView, Past
 from fabricmon.selfmon import Event
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ class Diagnoser:
         self.config = config
         self._fabric = fabric
         self._context = context
-        self._levels = Levels()
+        self._past = Past()
         self._cost = Cost()
         self._shape: Shape | None = None
         self._rules: list[Rule] | None = None
@@ -66,7 +65,7 @@ class Diagnoser:
             self._rules = rules.make(self.config.disabled)
             early = {r.kind: n for r in self._rules if (n := getattr(r, "opens_after", 0))}
             self._tracker = Tracker(self.config, self._fabric, self._context.report, early)
-        self._levels.update(window, self._touched())
+        self._past.levels.update(window, self._touched())
         view = FabricView(
             config=self.config,
             window=window,
@@ -74,12 +73,15 @@ class Diagnoser:
             table=table,
             topology=topology,
             shape=self._shape_of(table, topology),
-            levels=self._levels,
+            past=self._past,
         )
+        self._past.memory.before(view)
+        self._past.pace.update(view)
         claims = [finding for rule in self._rules for finding in self._ask(rule, view)]
         findings = arbitrate(claims, self.config.max_causes)
         still, closed = self._tracker.update(findings, view)
         self._cost.update(self._tracker.tracks, view)
+        self._past.memory.after(view)
         return Diagnosis(findings, still, closed, dict(self._cost.jobs))
 
     def _ask(self, rule: Rule, view: FabricView) -> Sequence[Finding]:

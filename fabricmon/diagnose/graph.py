@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 HOPS = 8
 """Longest chain of held ports that is followed; fabrics of three tiers need six."""
 _MAX_SINKS = 24
+_SHARE = 0.05
+"""Less of a port's stall than this does not make it a victim of a sink."""
 
 
 class SinkKind(IntEnum):
@@ -129,20 +131,26 @@ class PressureGraph:
         heaviest = np.argsort(-absorbed, kind="stable")[:_MAX_SINKS]
         out = []
         for place in heaviest[absorbed[heaviest] > 0.03 * absorbed[heaviest[0]]]:
-            share = self._shares(int(place))
-            upstream = np.flatnonzero((share > 0.05) & (self.held[self.active] > 0))
             row = int(self.active[place])
-            out.append(
-                Sink(
-                    row,
-                    self._kind(row),
-                    float(absorbed[place]),
-                    self.active[upstream],
-                    share[upstream],
-                    self.active[self.src[self.dst == place]],
-                )
-            )
+            victims, shares = self.upstream(row)
+            feeders = self.active[self.src[self.dst == place]]
+            sink = Sink(row, self._kind(row), float(absorbed[place]), victims, shares, feeders)
+            out.append(sink)
         return out
+
+    def upstream(self, row: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """Rows held back through `row` (itself too, if held), and the share of it this explains."""
+        place = int(np.searchsorted(self.active, row))
+        if place >= len(self.active) or self.active[place] != row:
+            return np.empty(0, np.intp), np.empty(0)
+        share = self._shares(place)
+        found = np.flatnonzero((share > _SHARE) & (self.held[self.active] > 0))
+        return self.active[found], share[found]
+
+    def inflow(self) -> NDArray[np.float64]:
+        """float64[N]: held time that directly waits for each port, in ports."""
+        waiting = self.held[self.active].astype(np.float64)[self.src] * self.weight
+        return _sums(self.active[self.dst], waiting, len(self.held))
 
     def _shares(self, sink: int) -> NDArray[np.float64]:
         """float[A]: how much of each active row's stall ends in `sink`."""

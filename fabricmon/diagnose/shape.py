@@ -27,6 +27,7 @@ class Shape:
     faces_host  bool[N]    a switch port whose peer is a host
     order, start           rows grouped by device: device d owns order[start[d]:start[d+1]]
     parallel    int64[N]   id of the group of parallel ways the port belongs to, -1 none
+    alike       int64[N]   dense id of the group of ports it is compared with
     job         int32[N]   index into `jobs` of the job of the host at either end, -1 none
     """
 
@@ -54,6 +55,7 @@ class Shape:
         self.parallel = self._parallel_ways()
         self.jobs = topology.jobs
         self.job = self._jobs_of_ports(index)
+        self.alike = self._ports_alike()
 
     def _parallel_ways(self) -> NDArray[np.int64]:
         """Ways a flow could take instead of each other.
@@ -75,6 +77,15 @@ class Shape:
                     of_device[index[host]] = number
         own = of_device[self.node]
         return np.where(own >= 0, own, of_device[self.beyond])
+
+    def _ports_alike(self) -> NDArray[np.int64]:
+        """Dense id of each port's peer group: parallel ways, else job, else device; by role."""
+        kind = np.where(self.parallel >= 0, 0, np.where(self.job >= 0, 1, 2))
+        within = np.where(
+            self.parallel >= 0, self.parallel, np.where(self.job >= 0, self.job, self.node)
+        )
+        key = (within.astype(np.int64) * 3 + kind) * 8 + self.role
+        return np.unique(key, return_inverse=True)[1].astype(np.int64)
 
     def rows_of(self, device: int) -> NDArray[np.intp]:
         """Rows of one device."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fabricmon.diagnose.graph import PressureGraph, Sink
+from fabricmon.diagnose.levels import Levels
+from fabricmon.diagnose.memory import Memory
+from fabricmon.diagnose.pace import Pace
 from fabricmon.model.incident import Cause, Evidence, Victim
 from fabricmon.model.ports import NO_PEER
 
@@ -17,7 +21,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fabricmon.diagnose.config import DiagnoseConfig
-    from fabricmon.diagnose.levels import Levels
     from fabricmon.diagnose.shape import Shape
     from fabricmon.model.frame import Frame
     from fabricmon.model.ports import PortTable
@@ -50,6 +53,15 @@ def _ramp(values: NDArray[Any], low: float, high: float) -> NDArray[np.float32]:
     return out.astype(np.float32)
 
 
+@dataclass(slots=True, eq=False)
+class Past:
+    """What is remembered from tick to tick, one per fabric."""
+
+    levels: Levels = field(default_factory=Levels)
+    memory: Memory = field(default_factory=Memory)
+    pace: Pace = field(default_factory=Pace)
+
+
 class FabricView:
     """One tick. Arrays are float32[N] unless said otherwise; NaN is unknown, never zero."""
 
@@ -62,7 +74,7 @@ class FabricView:
         table: PortTable,
         topology: Topology,
         shape: Shape,
-        levels: Levels,
+        past: Past,
     ) -> None:
         """Nothing is computed before it is asked for."""
         assert window.frame is not None
@@ -73,7 +85,9 @@ class FabricView:
         self.table = table
         self.topology = topology
         self.shape = shape
-        self.levels = levels
+        self.levels = past.levels
+        self.memory = past.memory
+        self.pace = past.pace
 
     @property
     def intent(self) -> Intent:
@@ -105,7 +119,21 @@ class FabricView:
     def held(self) -> NDArray[np.float32]:
         """How much more each egress is held back than ever before; 0 where it is not."""
         rise = self.stall - np.float32(1.3) * self.stall_past
-        return np.where(rise >= self.config.stall, rise, np.float32(0))
+        rise = np.where(rise >= self.config.stall, rise, np.float32(0))
+        return np.where(self.memory.latched, np.float32(1), rise)
+
+    @property
+    def onset(self) -> NDArray[np.int64]:
+        """int64[N]: tick at which the port began to be held back; huge if it is not."""
+        return self.memory.onset
+
+    @cached_property
+    def blocked(self) -> NDArray[np.float32]:
+        """Share of time the egress could not send in the calmer of the last two polls."""
+        least = np.fmin.reduce(self.window.past("stall", 2), axis=0)
+        told = self.shape.at_peer(np.fmin.reduce(self.window.past("press", 2), axis=0))
+        share = np.where(np.isnan(least), told, least)
+        return np.where(self.memory.latched, np.float32(1), np.nan_to_num(share))
 
     @cached_property
     def pause_in(self) -> NDArray[np.float32]:
@@ -113,10 +141,36 @@ class FabricView:
         return np.fmax(self.levels.now("rx_pause"), self.shape.at_peer(self.levels.now("tx_pause")))
 
     @cached_property
+    def pause_evident(self) -> NDArray[np.bool_]:
+        """bool[N]: pauses come in, more than ever before."""
+        past = np.nan_to_num(self.levels.high("rx_pause"))
+        return np.nan_to_num(self.pause_in) > 1.5 * past + 1.0
+
+    @cached_property
+    def waited_for(self) -> NDArray[np.bool_]:
+        """bool[N]: others wait for this egress, or a queue stands in it, more than before."""
+        waiting = self.graph.inflow() >= self.config.stall
+        return waiting | (self.queue >= 0.5) | (self.marks >= 0.5)
+
+    def behind(self, row: int) -> NDArray[np.intp]:
+        """Rows held back through `row`, itself included if it is held."""
+        return self.graph.upstream(row)[0]
+
+    def behind_all(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Rows held back through any of `rows`."""
+        return np.unique(np.concatenate([self.behind(int(row)) for row in rows]))
+
+    @cached_property
     def use(self) -> NDArray[np.float32]:
         """Share of the link each egress uses, from its own counters or its peer's."""
         own = self.levels.now("tx_use")
         return np.where(np.isnan(own), self.shape.at_peer(self.levels.now("rx_use")), own)
+
+    @cached_property
+    def sent_now(self) -> NDArray[np.float32]:
+        """Share of the link each egress used at this tick alone, counted at either end."""
+        own = self.window.now("tx_use")
+        return np.where(np.isnan(own), self.shape.at_peer(self.window.now("rx_use")), own)
 
     @cached_property
     def usual_use(self) -> NDArray[np.float32]:

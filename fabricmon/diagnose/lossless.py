@@ -1,0 +1,100 @@
+"""What the counters say of the lossless class: drops, pauses asked for, queues used."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fabricmon.diagnose.view import FabricView
+
+_QUANTA_BITS = 65_535 * 512
+
+
+class Lossless:
+    """Arrays about the lossless class of one tick. All float32[N] unless said otherwise."""
+
+    def __init__(self, view: FabricView) -> None:
+        """Nothing is computed before it is asked for."""
+        self._view = view
+
+    @cached_property
+    def queues(self) -> NDArray[np.bool_]:
+        """bool[Q]: declared lossless, or, where nothing is declared, seen with PFC frames."""
+        frame = self._view.frame
+        declared = self._view.intent.lossless_queues
+        if declared:
+            return np.isin(frame.queues, declared)
+        seen = np.zeros(len(frame.queues), np.bool_)
+        for name in ("rx_pfc_frames", "tx_pfc_frames"):
+            k = frame.queue_row(name)
+            if k is not None:
+                seen |= (frame.queue_total[k] > 0).any(axis=0)
+                seen |= (np.nan_to_num(frame.queue_rate[k]) > 0).any(axis=0)
+        return seen
+
+    @property
+    def exists(self) -> bool:
+        """Whether this fabric has a lossless class at all."""
+        return bool(self.queues.any())
+
+    @cached_property
+    def packets(self) -> NDArray[np.float32]:
+        """Packets per second in both directions; at least 1."""
+        frame = self._view.frame
+        both = np.nan_to_num(frame.rate_of("rx_packets")) + np.nan_to_num(
+            frame.rate_of("tx_packets")
+        )
+        return np.fmax(both, np.float32(1))
+
+    @cached_property
+    def egress_drops(self) -> NDArray[np.float32]:
+        """Lossless packets per second dropped at the egress.
+
+        Per queue where the device counts that; otherwise all its discards, which is right only
+        where nothing else is sent.
+        """
+        frame = self._view.frame
+        by_queue = frame.queue_rate_of("queue_discards")
+        own = by_queue[:, self.queues] if len(self.queues) else by_queue
+        counted = ~np.isnan(by_queue).all(axis=1) if by_queue.size else np.zeros(len(own), bool)
+        port = np.nan_to_num(frame.rate_of("tx_discards"))
+        return np.where(counted, np.nansum(own, axis=1), port).astype(np.float32)
+
+    @cached_property
+    def ingress_drops(self) -> NDArray[np.float32]:
+        """Packets per second dropped at the ingress, where pauses came too late or not at all."""
+        return np.nan_to_num(self._view.frame.rate_of("rx_discards"))
+
+    @cached_property
+    def drops(self) -> NDArray[np.float32]:
+        """Both, where they are more than the port's own past and more than noise; else 0."""
+        view = self._view
+        both = self.egress_drops + self.ingress_drops
+        past = np.nan_to_num(view.levels.high("drops"))
+        noticed = (both > view.config.loss * self.packets) & (both > 2 * past)
+        noticed &= ~view.shape.host_port & ~view.table.infiniband
+        return np.where(noticed, both, np.float32(0))
+
+    @cached_property
+    def asked(self) -> NDArray[np.float32]:
+        """Pause frames per second the port sends, counted at either end; NaN unknown."""
+        levels, shape = self._view.levels, self._view.shape
+        return np.fmax(levels.now("tx_pause"), shape.at_peer(levels.now("rx_pause")))
+
+    @cached_property
+    def asked_share(self) -> NDArray[np.float32]:
+        """The longest time these frames can have paused the peer, as a share of the interval."""
+        longest = _QUANTA_BITS / self._view.table.speed_bps
+        share: NDArray[np.float32] = np.nan_to_num(self.asked * longest).astype(np.float32)
+        return np.fmin(share, np.float32(1))
+
+    def by_device(self, values: NDArray[np.float32]) -> NDArray[np.float64]:
+        """float64[D]: the sum over each device's ports; NaN counts as 0."""
+        shape = self._view.shape
+        total = np.bincount(shape.node, np.nan_to_num(values), len(shape.is_host))
+        return total.astype(np.float64)

@@ -1,0 +1,103 @@
+"""What has to be remembered of each port besides its levels: onset, latches, breaks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fabricmon.diagnose.view import FabricView
+
+RECENT = 24
+"""Polls over which breaks of a link are counted."""
+_STILL = 1e-4
+_NEVER = np.iinfo(np.int64).max
+
+
+def _grown(array: NDArray[Any], n: int, fill: float) -> NDArray[Any]:
+    """The array with room for N ports in its last axis."""
+    more = n - array.shape[-1]
+    if more <= 0:
+        return array
+    pad = np.full((*array.shape[:-1], more), fill, array.dtype)
+    return np.concatenate([array, pad], axis=-1)
+
+
+class Memory:
+    """One per fabric.
+
+    onset    int64[N]  tick at which the port began to be held back, a huge number if it is not
+    latched  bool[N]   paused, then silent: with frame counters only, a pause that never ended
+    """
+
+    def __init__(self) -> None:
+        """Empty."""
+        self.onset = np.zeros(0, np.int64)
+        self.latched = np.zeros(0, np.bool_)
+        self._up = np.zeros(0, np.float32)
+        self._broken = np.zeros((RECENT, 0), np.bool_)
+        self._silent = np.zeros(0, np.bool_)
+
+    def before(self, view: FabricView) -> None:
+        """Take what this tick shows of links and silence; rules have not run yet."""
+        n = view.frame.n_ports
+        self.onset = _grown(self.onset, n, _NEVER)
+        self.latched = _grown(self.latched, n, 0)
+        self._up = _grown(self._up, n, np.nan)
+        self._broken = _grown(self._broken, n, 0)
+        self._silent = _grown(self._silent, n, 0)
+        self._latch(view)
+        self._count_breaks(view)
+
+    def after(self, view: FabricView) -> None:
+        """Note since when each port is held back."""
+        held = view.held > 0
+        self.onset = np.where(held, np.minimum(self.onset, view.window.ticks), _NEVER)
+
+    def _latch(self, view: FabricView) -> None:
+        """A surge of pauses that ends in complete silence is a pause that never ended."""
+        sent = view.window.now("tx_use")
+        surge = view.window.past("rx_pause", 3)
+        past = np.nan_to_num(view.levels.high("rx_pause"))
+        told = (np.nan_to_num(surge) > 3 * past + 10).any(axis=0)
+        was_used = np.nan_to_num(view.usual_use) > 0.02
+        silent = sent <= _STILL
+        estimated = view.frame.ratios.estimated
+        self.latched = silent & was_used & estimated & (self.latched | told)
+
+    def _count_breaks(self, view: FabricView) -> None:
+        """A break: a down was counted, the state fell, or both directions fell silent alone."""
+        up = view.frame.gauges.get("oper_up")
+        broke = np.nan_to_num(view.window.now("downs")) > 0
+        if up is not None:
+            broke |= (up < 0.5) & (self._up > 0.5)
+            self._up = np.where(np.isnan(up), self._up, up)
+        silent = self._alone_silent(view)
+        broke |= silent & ~self._silent
+        self._silent = silent
+        self._broken[view.window.ticks % RECENT] = broke
+
+    @staticmethod
+    def _alone_silent(view: FabricView) -> NDArray[np.bool_]:
+        """bool[N]: nothing either way on a link that is used, while ports like it carry on."""
+        now = view.window.now
+        none = (now("tx_use") <= _STILL) & (now("rx_use") <= _STILL)
+        none &= np.nan_to_num(view.usual_use) > 0.05
+        if not none.any():
+            return none
+        group = view.shape.alike
+        use, usual = np.nan_to_num(now("tx_use")), np.nan_to_num(view.usual_use)
+        others = np.bincount(group, use, group.max() + 1) - 0.0
+        expected = np.bincount(group, usual, group.max() + 1)
+        size = np.bincount(group, minlength=group.max() + 1)
+        carry_on = (others > 0.4 * expected) & (size >= 3)
+        silent: NDArray[np.bool_] = none & carry_on[group]
+        return silent
+
+    def breaks(self) -> NDArray[np.int64]:
+        """int64[N]: breaks among the recent polls."""
+        count: NDArray[np.int64] = self._broken.sum(axis=0)
+        return count

@@ -1,0 +1,217 @@
+"""PFC or ECN is set wrong somewhere, as the counters of both ends show."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from fabricmon.diagnose.graph import SinkKind
+from fabricmon.diagnose.lossless import Lossless
+from fabricmon.model.incident import Cause, Evidence, Finding, IncidentKind, Severity, Verdict
+from fabricmon.model.topology import Ecn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from fabricmon.diagnose.graph import Sink
+    from fabricmon.diagnose.view import FabricView
+
+_MARKS_EXPECTED = 1e-3
+"""Share of packets that a full queue marks at the very least, where marking is set in time."""
+_MARKS_ELSEWHERE = 0.01
+_UNHEARD = 0.05
+"""A port that was paused less than this share of what it was asked for did not listen."""
+
+
+class LosslessMisconfig:
+    """`reason` says what is set wrong."""
+
+    kind: ClassVar[str] = IncidentKind.LOSSLESS_MISCONFIG
+    signature: ClassVar[str] = (
+        "pfc-off: a switch drops lossless packets and never sends a pause. pfc-one-sided: a port "
+        "is asked to pause and goes on sending, its peer drops. lossless-drops: drops in the lossless "
+        "class although pauses work. ecn-silent, ecn-late: a full queue at a switch that marks "
+        "nothing, or next to nothing, while others mark. global-pause: 802.3x pause where PFC is "
+        "in use. wrong-priority: a host sends outside the lossless class its job-mates use."
+    )
+    discriminator: ClassVar[str] = (
+        "Compared with the declared intent of the fabric and with what the neighbours do: a fabric "
+        "that never marks, or that declares ECN off, is not reported for it."
+    )
+    advice: ClassVar[str] = (
+        "Compare the QoS configuration of the named device with a healthy one of the same role: "
+        "PFC enabled priorities on both ends, DSCP or PCP to priority map, ECN thresholds below "
+        "the PFC threshold, headroom for the cable's length, trust mode."
+    )
+    limits: ClassVar[str] = (
+        "Wrong settings show only under load. ECN needs mark counters, wrong-priority needs "
+        "counters per queue. Where discards are counted per port only, other classes count too."
+    )
+
+    def findings(self, view: FabricView) -> Sequence[Finding]:
+        """At most one finding per device or port and reason."""
+        lossless = Lossless(view)
+        if not lossless.exists or view.table.infiniband.all():
+            return ()
+        return [
+            *self._dropping(view, lossless),
+            *self._unmarked(view),
+            *self._global_pause(view),
+            *self._wrong_priority(view, lossless),
+        ]
+
+    def _dropping(self, view: FabricView, lossless: Lossless) -> Iterable[Finding]:
+        """Drops in the lossless class: no pauses sent, pauses not heard, or too little headroom."""
+        drops = lossless.by_device(lossless.drops)
+        asked = lossless.by_device(lossless.asked)
+        counted = lossless.by_device(np.isfinite(lossless.asked).astype(np.float32))
+        for device in np.flatnonzero(drops > 0):
+            rows = view.shape.rows_of(int(device))
+            if counted[device] and asked[device] <= 0:
+                cause = view.device_cause(int(device), 0.9)
+                yield self._finding(view, "pfc-off", cause, rows, lossless.drops, 0.9)
+                continue
+            deaf = self._deaf(view, lossless, rows)
+            if deaf is not None:
+                cause = view.cause(int(view.shape.peer[deaf]), 0.85)
+                yield self._finding(view, "pfc-one-sided", cause, rows, lossless.drops, 0.85)
+                continue
+            worst = int(rows[np.argmax(lossless.drops[rows])])
+            cause = view.cause(worst, 0.6)
+            yield self._finding(view, "lossless-drops", cause, rows, lossless.drops, 0.6)
+
+    @staticmethod
+    def _deaf(view: FabricView, lossless: Lossless, rows: NDArray[np.intp]) -> int | None:
+        """The port of this device whose peer was asked to pause and did not."""
+        peers = view.shape.peer[rows]
+        rows, peers = rows[peers >= 0], peers[peers >= 0]
+        asked = lossless.asked_share[rows] >= _UNHEARD
+        paused = view.stall[peers]
+        measured = ~view.frame.ratios.estimated[peers] & np.isfinite(paused)
+        unheard = measured & (paused < _UNHEARD * lossless.asked_share[rows] + 1e-3)
+        overrun = lossless.ingress_drops[rows] > view.config.loss * lossless.packets[rows]
+        suspects = rows[asked & (unheard | overrun)]
+        if not len(suspects):
+            return None
+        weight = lossless.asked_share[suspects] * np.nan_to_num(view.levels.now("rx_use")[suspects])
+        return int(suspects[np.argmax(weight + lossless.ingress_drops[suspects])])
+
+    def _unmarked(self, view: FabricView) -> Iterable[Finding]:
+        """Full queues at a device that does not mark while others do."""
+        if view.intent.ecn is Ecn.OFF:
+            return
+        share = np.nan_to_num(view.levels.now("ecn")) / np.fmax(
+            np.nan_to_num(view.frame.rate_of("tx_packets")), 1.0
+        )
+        marks_known = np.isfinite(view.levels.now("ecn"))
+        for sink in view.sinks:
+            row, shape = sink.row, view.shape
+            if sink.kind is not SinkKind.BUSY or not marks_known[row]:
+                continue
+            standing = view.use[row] >= view.config.busy and sink.mass >= 0.1
+            if not standing or share[row] >= _MARKS_EXPECTED:
+                continue
+            others = marks_known & (shape.node != shape.node[row])
+            wanted = view.intent.ecn is Ecn.REQUIRED
+            if not wanted and not (share[others] >= _MARKS_ELSEWHERE).any():
+                continue
+            own = view.shape.rows_of(int(shape.node[row]))
+            silent = not np.nan_to_num(view.levels.now("ecn")[own]).any()
+            yield self._ecn_finding(view, sink, "ecn-silent" if silent else "ecn-late")
+
+    def _ecn_finding(self, view: FabricView, sink: Sink, reason: str) -> Finding:
+        device = int(view.shape.node[sink.row])
+        return Finding(
+            IncidentKind.LOSSLESS_MISCONFIG,
+            Verdict.CONFIG,
+            Severity.MILD,
+            0.85,
+            (view.device_cause(device, 0.85),),
+            view.victims(sink.victims),
+            (
+                view.evidence(sink.row, "ecn", "at least one mark per thousand packets"),
+                view.evidence(sink.row, "tx_use", "below 0.9"),
+                view.evidence(sink.row, "depth"),
+                *view.tree(sink.victims),
+            ),
+            self.advice,
+            reason,
+            rows=(sink.row, *map(int, sink.victims)),
+        )
+
+    def _global_pause(self, view: FabricView) -> Iterable[Finding]:
+        """802.3x pause on some ports of a fabric that uses PFC."""
+        sent = np.nan_to_num(view.frame.rate_of("tx_pause_frames"))
+        got = np.nan_to_num(view.shape.at_peer(view.frame.rate_of("rx_pause_frames")))
+        speaks = np.flatnonzero((sent > 0) | (got > 0))
+        if not len(speaks) or len(speaks) > view.frame.n_ports // 4:
+            return
+        for row in speaks[:16]:
+            cause = view.cause(int(row), 0.85)
+            rows = np.array([row], np.intp)
+            yield self._finding(view, "global-pause", cause, rows, np.fmax(sent, got), 0.85)
+
+    def _wrong_priority(self, view: FabricView, lossless: Lossless) -> Iterable[Finding]:
+        """Hosts that send outside the lossless class although their job-mates do not."""
+        by_queue = view.frame.queue_rate_of("queue_tx_bytes")
+        if not by_queue.size or np.isnan(by_queue).all():
+            return
+        whole = np.nansum(by_queue, axis=1)
+        inside = np.nansum(by_queue[:, lossless.queues], axis=1) / np.fmax(whole, 1.0)
+        used = (whole * 8 > 0.03 * view.table.speed_bps) & view.shape.host_port
+        odd = np.flatnonzero(used & (inside < 0.5))
+        for row in odd:
+            mates = used & (view.shape.alike == view.shape.alike[row])
+            if mates.sum() < 3 or float(np.median(inside[mates])) < 0.8:
+                continue
+            outside = (1 - inside).astype(np.float32)
+            rows = np.array([row], np.intp)
+            cause = view.cause(int(row), 0.9)
+            yield self._finding(view, "wrong-priority", cause, rows, outside, 0.9)
+
+    def _finding(
+        self,
+        view: FabricView,
+        reason: str,
+        cause: Cause,
+        rows: NDArray[np.intp],
+        shown: NDArray[np.float32],
+        confidence: float,
+    ) -> Finding:
+        worst = rows[np.argsort(-shown[rows], kind="stable")][:6]
+        ids = view.table.ids
+        name, unit, expected = _EVIDENCE[reason]
+        evidence = [
+            Evidence(name, ids[r].device, ids[r].port, float(shown[r]), unit, expected)
+            for r in map(int, worst)
+            if shown[r] > 0
+        ]
+        first = int(worst[0])
+        evidence += [view.evidence(first, signal) for signal in ("tx_pause", "rx_pause")]
+        victims = np.unique(np.concatenate([view.behind(int(r)) for r in rows]))
+        return Finding(
+            IncidentKind.LOSSLESS_MISCONFIG,
+            Verdict.CONFIG,
+            Severity.MODERATE,
+            confidence,
+            (cause,),
+            view.victims(victims),
+            tuple(evidence),
+            self.advice,
+            reason,
+            rows=(*map(int, rows), *map(int, np.setdiff1d(victims, rows))),
+        )
+
+
+_EVIDENCE = {
+    "pfc-off": ("queue_discards", "packets/s", "0 in the lossless class"),
+    "pfc-one-sided": ("rx_discards", "packets/s", "0: the peer stops when asked"),
+    "lossless-drops": ("queue_discards", "packets/s", "0 in the lossless class"),
+    "global-pause": ("tx_pause_frames", "frames/s", "0: this fabric uses PFC"),
+    "wrong-priority": ("queue_tx_bytes", "share outside the lossless class", "0, as its peers"),
+}
+
+RULE = LosslessMisconfig

@@ -1,0 +1,69 @@
+"""Ports that wait for each other in a circle: nothing moves, and nothing will."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from fabricmon.model.incident import Finding, IncidentKind, Severity, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from fabricmon.diagnose.view import FabricView
+
+_POLLS = 2
+_STILL = 1e-3
+
+
+class PfcDeadlock:
+    """A cycle of blocked ports with zero progress."""
+
+    kind: ClassVar[str] = IncidentKind.PFC_DEADLOCK
+    signature: ClassVar[str] = (
+        "Egress ports of three or more switches are blocked all the time, each by the next one, "
+        "the last by the first, and none of them sends a byte."
+    )
+    discriminator: ClassVar[str] = (
+        "A cycle of *possible* dependencies is harmless, and a cycle that still moves is "
+        "congestion: only zero progress on every port of it is a deadlock."
+    )
+    advice: ClassVar[str] = (
+        "Break the cycle: take one of its links down and up, or let the PFC watchdog flush the "
+        "queue. Then remove the cause: a route that goes down and up again, or a flooded MAC."
+    )
+    limits: ClassVar[str] = (
+        "Needs the topology of the switches in the cycle. With pause frames only, a burst of "
+        "pauses followed by complete silence stands for the blocked time."
+    )
+
+    def findings(self, view: FabricView) -> Sequence[Finding]:
+        """One finding per cycle."""
+        still = view.window.past("tx_use", _POLLS)
+        stuck = (still <= _STILL).all(axis=0) & (view.blocked >= 0.95)
+        return [self._finding(view, cycle) for cycle in view.graph.cycles(stuck)]
+
+    def _finding(self, view: FabricView, cycle: NDArray[np.intp]) -> Finding:
+        first = cycle[np.argsort(view.onset[cycle], kind="stable")]
+        causes = tuple(view.cause(int(row), 0.9) for row in first[: view.config.max_causes])
+        behind = np.unique(np.concatenate([view.behind(int(row)) for row in cycle]))
+        victims = np.union1d(cycle, behind)
+        evidence = [view.evidence(int(row), "stall", "below 0.95") for row in first[:6]]
+        evidence += [view.evidence(int(row), "tx_use", "above 0") for row in first[:6]]
+        return Finding(
+            IncidentKind.PFC_DEADLOCK,
+            Verdict.FABRIC,
+            Severity.SEVERE,
+            0.97,
+            causes,
+            view.victims(victims),
+            tuple(evidence),
+            self.advice,
+            rows=(*map(int, first), *map(int, np.setdiff1d(victims, cycle))),
+        )
+
+
+RULE = PfcDeadlock
