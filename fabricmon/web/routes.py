@@ -11,6 +11,7 @@ import orjson
 from aiohttp import web
 
 from fabricmon.errors import FabricmonError
+from fabricmon.selfmon import Event
 from fabricmon.web.scrape import Scraping
 from fabricmon.web.security import Gate
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from aiohttp.typedefs import Handler, Middleware
 
     from fabricmon.api import Context, PageSource
+    from fabricmon.selfmon import Reporter
     from fabricmon.web.config import WebConfig
     from fabricmon.web.state import State
     from fabricmon.web.webfile import WebFile
@@ -39,7 +41,8 @@ def make_runner(
     """The whole application. Connections with a request in work are kept in `busy`."""
     gate = Gate(file, context.clock)
     app = web.Application(
-        middlewares=[_marking(busy), gate.middleware(), _errors], client_max_size=_MAX_BODY
+        middlewares=[_marking(busy), gate.middleware(), _errors(context.report)],
+        client_max_size=_MAX_BODY,
     )
     scraping = Scraping(config, context, state, source)
     app.add_routes(
@@ -71,17 +74,26 @@ def _marking(busy: set[asyncio.BaseProtocol]) -> Middleware:
     return mark
 
 
-@web.middleware
-async def _errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Refusals are plain text, and get the same headers as any answer."""
-    try:
-        return await handler(request)
-    except web.HTTPException as refusal:
-        response = web.Response(status=refusal.status, text=refusal.text or refusal.reason)
-        for name in ("Retry-After", "Allow"):
-            if name in refusal.headers:
-                response.headers[name] = refusal.headers[name]
-        return response
+def _errors(report: Reporter) -> Middleware:
+    """Refusals are plain text with the same headers as any answer; a bug costs one request."""
+
+    @web.middleware
+    async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            return await handler(request)
+        except web.HTTPException as refusal:
+            response = web.Response(status=refusal.status, text=refusal.text or refusal.reason)
+            for name in ("Retry-After", "Allow"):
+                if name in refusal.headers:
+                    response.headers[name] = refusal.headers[name]
+            return response
+        except (ConnectionError, TimeoutError):
+            raise
+        except Exception as error:  # noqa: BLE001 - a request is a border
+            report.emit(Event.COMPONENT_FAILED, request.path, error=repr(error))
+            return web.Response(status=500, text="an error of fabricmon's own; see its log\n")
+
+    return answer
 
 
 def json_response(data: Any, status: int = 200) -> web.Response:

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from fabricmon.web.webfile import WebFile
 
 
+USER = web.RequestKey("user", str)
+"""Who asks: the name that was authenticated. Absent where nobody has to be."""
+
 _HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -90,13 +93,17 @@ class Gate:
     async def _stranger(self, request: web.Request) -> web.Response | None:
         """401 for a caller without a right name and password; else note who it is."""
         users = self._file.config.basic_auth_users
+        tls = self._file.config.tls_server_config
+        allowed = set(tls.client_allowed_sans) if tls is not None else set()
+        if allowed and not allowed & _certificate_sans(request):
+            return web.Response(status=403, text="Forbidden\n")
         if not users:
             if self.authenticates:
-                request["user"] = _certificate_name(request)
+                request[USER] = _certificate_name(request)
             return None
         name, password = _credentials(request.headers.get("Authorization", ""))
         if await self._is_right(name, password, users.get(name)):
-            request["user"] = name
+            request[USER] = name
             return None
         return web.Response(
             status=401, text="Unauthorized\n", headers={"WWW-Authenticate": "Basic"}
@@ -143,3 +150,9 @@ def _certificate_name(request: web.Request) -> str:
             if key == "commonName":
                 return str(value)
     return "certificate"
+
+
+def _certificate_sans(request: web.Request) -> set[str]:
+    """Every alternative name of the client's certificate."""
+    certificate = request.get_extra_info("peercert") or {}
+    return {str(value) for _, value in certificate.get("subjectAltName", ())}

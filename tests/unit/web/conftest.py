@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def serve(context: Context) -> Serve:
-    """A server with this config: `async with serve(enable_lifecycle=True) as served`."""
+    """Starts a server with the given web config, for the time of a `with` block."""
 
     @asynccontextmanager
     async def run(**config: Any) -> AsyncIterator[Served]:
