@@ -16,7 +16,7 @@ from fabricmon.formats.base import BadRecord
 
 if TYPE_CHECKING:
     import io
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -54,6 +54,9 @@ class Cells:
     file: str
     bad: Bad
     delimiter: str = ","
+    columns: Sequence[str] = ()
+    """Only these are read; all, if none are named."""
+    encoding: str = "utf-8"
     _skipped: list[int] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[Block]:
@@ -61,19 +64,29 @@ class Cells:
         import pyarrow as pa  # noqa: PLC0415 - 50 MB that other formats do not need
         from pyarrow import csv  # noqa: PLC0415
 
-        header = self.stream.peek(1 << 16).split(b"\n", 1)[0].decode("utf-8-sig", "replace")
+        header = self.stream.peek(1 << 16).split(b"\n", 1)[0].decode(self.encoding, "replace")
+        header = header.removeprefix("\ufeff")
         names = [name.strip().strip('"') for name in header.strip().split(self.delimiter)]
-        if len(set(names)) < len(names):
-            raise FormatError("two columns have the same name", file=self.file, line=1)
+        wanted = list(self.columns) or names
+        for name in wanted:
+            if names.count(name) != 1:
+                what = "twice the column" if name in names else "no column"
+                raise FormatError(f"has {what} {name!r}", file=self.file, line=1)
         try:
             reader = csv.open_csv(
                 self.stream,
                 csv.ReadOptions(
-                    use_threads=False, block_size=_BLOCK, column_names=names, skip_rows=1
+                    use_threads=False,
+                    block_size=_BLOCK,
+                    column_names=names,
+                    skip_rows=1,
+                    encoding=self.encoding,
                 ),
                 csv.ParseOptions(delimiter=self.delimiter, invalid_row_handler=self._invalid),
                 csv.ConvertOptions(
-                    column_types=dict.fromkeys(names, pa.string()), strings_can_be_null=False
+                    column_types=dict.fromkeys(names, pa.string()),
+                    include_columns=wanted,
+                    strings_can_be_null=False,
                 ),
             )
             first = 2
@@ -92,6 +105,17 @@ class Cells:
         reason = f"{row.actual_columns} cells where {row.expected_columns} are due"
         self.bad(BadRecord(self.file, line, reason))
         return "skip"
+
+
+def texts(array: Any) -> tuple[NDArray[np.int64], list[str]]:
+    """int64[M] into the distinct texts; empty where there is nothing."""
+    import pyarrow as pa  # noqa: PLC0415 - see `Cells`
+
+    if not pa.types.is_dictionary(array.type):
+        array = array.cast(pa.string()).dictionary_encode()
+    distinct = [text or "" for text in array.dictionary.cast(pa.string()).to_pylist()]
+    code = array.indices.fill_null(len(distinct)).to_numpy(zero_copy_only=False)
+    return code.astype(np.int64), [*distinct, ""]
 
 
 def numbers(array: Any) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:

@@ -16,7 +16,7 @@ import numpy as np
 
 from fabricmon.errors import FormatError
 from fabricmon.formats.base import BadRecord, Chunk
-from fabricmon.formats.cells import Cells, integers, numbers
+from fabricmon.formats.cells import Cells, integers, numbers, texts
 from fabricmon.model.counters import BY_ID, NO_QUEUE, Kind, Scope
 from fabricmon.model.readings import Column
 
@@ -113,38 +113,34 @@ class _Reader:
         return Chunk(time, port, column, raw, zero).part(good).in_order()
 
     def _port(self, batch: Any) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-        device, devices = _codes(batch.column("device"))
-        port, ports = _codes(batch.column("port"))
+        device, devices = texts(batch.column("device"))
+        port, ports = texts(batch.column("port"))
         pair = device * len(ports) + port
         numbers_of = np.full(len(devices) * len(ports), -1, np.int32)
-        good = (device >= 0) & (port >= 0)
-        for key in np.unique(pair[good]).tolist():
+        for key in np.unique(pair).tolist():
             name = (devices[key // len(ports)], ports[key % len(ports)])
             if all(name):
                 numbers_of[key] = self._layout.port(*name)
-        rows = np.where(good, numbers_of[np.where(good, pair, 0)], -1).astype(np.int32)
+        rows = numbers_of[pair]
         return rows, rows >= 0
 
     def _column(
         self, batch: Any
     ) -> tuple[NDArray[np.int32], NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
         """Column number, good, gauge, and not of the catalogue."""
-        counter, counters = _codes(batch.column("counter"))
+        counter, counters = texts(batch.column("counter"))
         queue, queue_ok = self._queue(batch)
         width = int(queue.max(initial=NO_QUEUE)) + 2
         pair = counter * width + (queue + 1)
-        table = np.full((len(counters) or 1) * width, -1, np.int32)
+        table = np.full(len(counters) * width, -1, np.int32)
         is_gauge = np.zeros(len(table), np.bool_)
-        good = (counter >= 0) & queue_ok
-        for key in np.unique(pair[good]).tolist():
+        for key in np.unique(pair[queue_ok]).tolist():
             known = self._known(counters[key // width], key % width - 1)
             if known is not None:
                 table[key] = self._layout.column(known)
                 is_gauge[key] = known.counter.is_gauge
-        pair = np.where(good, pair, 0)
-        unknown = np.array([name not in BY_ID for name in counters] or [True])
-        ignored = (counter < 0) | unknown[np.where(counter >= 0, counter, 0)]
-        column = np.where(good, table[pair], -1).astype(np.int32)
+        ignored = np.array([name not in BY_ID for name in counters])[counter]
+        column = np.where(queue_ok, table[pair], -1).astype(np.int32)
         return column, column >= 0, is_gauge[pair], ignored
 
     @staticmethod
@@ -183,13 +179,3 @@ class _Reader:
             empty &= ~extra_ok
         raw = np.where(gauge, level.view(np.uint64), count)
         return raw, np.where(gauge, level_ok, count_ok), ~empty
-
-
-def _codes(array: Any) -> tuple[NDArray[np.int64], list[str]]:
-    """int64[M] into the distinct texts; -1 for null."""
-    import pyarrow as pa  # noqa: PLC0415 - see `_parquet`
-
-    if not pa.types.is_dictionary(array.type):
-        array = array.cast(pa.string()).dictionary_encode()
-    texts = [text or "" for text in array.dictionary.cast(pa.string()).to_pylist()]
-    return array.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64), texts

@@ -5,6 +5,7 @@ stream that is in them.
 """
 
 from fabricmon.record.recording import Recording
+from fabricmon.record.source import open_source
 from fabricmon.record.writer import Writer
 
-__all__ = ["Recording", "Writer"]
+__all__ = ["Recording", "Writer", "open_source"]

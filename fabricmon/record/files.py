@@ -1,0 +1,120 @@
+"""The files a replay is given: found below folders, opened plain, and when they were written."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from fabricmon.errors import FormatError
+from fabricmon.formats import compressed
+
+if TYPE_CHECKING:
+    import io
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+_MAX_FILES = 200_000
+_MAX_SMALL = 256 << 20
+_DATE = re.compile(
+    r"(?<!\d)(20\d\d)[-_.]?([01]\d)[-_.]?([0-3]\d)[T_\-. ]?"
+    r"([0-2]\d)[-_:.]?([0-5]\d)(?:[-_:.]?([0-5]\d))?(?!\d)"
+)
+_EPOCH = re.compile(r"(?<!\d)(1[3-9]\d{8})(\d{3})?(\d{6})?(?!\d)")
+
+
+@dataclass(frozen=True)
+class File:
+    """One file of a replay."""
+
+    path: Path
+    given: bool
+    """It was named itself, not found in a folder."""
+
+    @property
+    def name(self) -> str:
+        """How it is called in reports."""
+        return str(self.path)
+
+    @contextmanager
+    def open(self) -> Iterator[io.BufferedReader]:
+        """Its plain bytes. Raises `FormatError` where it cannot be read."""
+        try:
+            with self.path.open("rb") as raw:
+                yield compressed.plain(raw, self.name)
+        except OSError as error:
+            raise FormatError(error.strerror or str(error), file=self.name) from error
+
+    def read(self) -> bytes:
+        """All of a small file. Raises `FormatError` for one that is none."""
+        with self.open() as stream:
+            data = stream.read(_MAX_SMALL + 1)
+        if len(data) > _MAX_SMALL:
+            raise FormatError(f"larger than {_MAX_SMALL >> 20} MiB", file=self.name)
+        return data
+
+    @cached_property
+    def head(self) -> bytes:
+        """Its first bytes, by which its format is told."""
+        with self.open() as stream:
+            return compressed.head(stream)
+
+    @cached_property
+    def written_ns(self) -> int:
+        """When it was written: as its name or its folder's says, else as the file system says.
+
+        Copies often lose the file system's time, so a name wins. Names are taken as UTC.
+        """
+        for part in (self.path.name, self.path.parent.name):
+            named = time_in_name(part)
+            if named is not None:
+                return named
+        return self.path.stat().st_mtime_ns
+
+
+def time_in_name(name: str) -> int | None:
+    """Nanoseconds since the epoch of a date or an epoch number in a file's name; None without."""
+    date = _DATE.search(name)
+    if date is not None:
+        try:
+            year, month, day, hour, minute, second = (int(part or 0) for part in date.groups())
+            moment = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
+        except ValueError:
+            pass
+        else:
+            return round(moment.timestamp()) * 1_000_000_000
+    epoch = _EPOCH.search(name)
+    if epoch is None:
+        return None
+    return int("".join(part or "" for part in epoch.groups()).ljust(19, "0"))
+
+
+def found(paths: Sequence[Path]) -> list[File]:
+    """Every file of `paths` and below, in order of name. Hidden ones and links are left out.
+
+    Raises `FormatError` for a path that is not there.
+    """
+    files: list[File] = []
+    for path in paths:
+        if path.is_file():
+            files.append(File(path, given=True))
+        elif path.is_dir():
+            files.extend(File(inner, given=False) for inner in _below(path))
+        else:
+            raise FormatError("no such file or folder", file=str(path))
+        if len(files) > _MAX_FILES:
+            raise FormatError(f"more than {_MAX_FILES} files", file=str(path))
+    return files
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith(".") or path.is_symlink():
+            continue
+        if path.is_dir():
+            yield from _below(path)
+        elif path.is_file():
+            yield path

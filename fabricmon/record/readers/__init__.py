@@ -1,0 +1,15 @@
+"""One reader for each family of files; `FAMILIES` is asked in order what a file is."""
+
+from fabricmon.record.readers import gnmi, infiniband, interchange
+from fabricmon.record.readers.base import Family, Scope
+
+FAMILIES: tuple[Family, ...] = (
+    interchange.Counters(),
+    interchange.LabelFile(),
+    interchange.TopologyFile(),
+    infiniband.InfinibandText(),
+    gnmi.GnmiJson(),
+)
+"""The most telling signs first."""
+
+__all__ = ["FAMILIES", "Family", "Scope"]

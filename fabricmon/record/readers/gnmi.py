@@ -1,0 +1,54 @@
+"""gNMI-style JSON: whatever gnmic, telegraf and people's scripts wrote."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fabricmon.formats import gnmi
+from fabricmon.formats.gnmi_record import Recorder
+from fabricmon.formats.series import SeriesTable
+from fabricmon.mappings.gnmi import GnmiPaths
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fabricmon.model.topology import Topology
+    from fabricmon.record.files import File
+    from fabricmon.record.readers.base import Pieces, Scope
+
+_READ = 4 << 20
+
+
+class GnmiJson:
+    """gnmic `event` and `json`, protojson, telegraf and their like."""
+
+    name = "gNMI JSON"
+
+    def sniff(self, file: File) -> bool:
+        """By the keys of the first record."""
+        return gnmi.sniff(file.head)
+
+    def read(self, files: Sequence[File], scope: Scope) -> tuple[list[Topology], list[Pieces]]:
+        """One stream a file; cables that LLDP names come with it."""
+        paths = GnmiPaths.load()
+        table = SeriesTable(scope.layout, paths)
+        return [], [self._pieces(file, scope, table, paths) for file in files]
+
+    @staticmethod
+    def _pieces(file: File, scope: Scope, table: SeriesTable, paths: GnmiPaths) -> Pieces:
+        recorder = Recorder(table, paths, device=file.path.stem)
+        decoder = gnmi.GnmiDecoder(recorder, scope.bad, file.name)
+        written_ns, known = file.written_ns, None
+        with file.open() as stream:
+            while data := stream.read(_READ):
+                decoder.feed(data, written_ns)
+                shape = recorder.topology()
+                if shape is not None and shape != known:
+                    known = shape
+                    yield shape
+                yield recorder.samples.take()
+            decoder.close(written_ns)
+            shape = recorder.topology()
+            if shape is not None and shape != known:
+                yield shape
+            yield recorder.samples.take()
