@@ -1,0 +1,28 @@
+"""A fabric that does not exist: physics, traffic, faults, and what collectors would read of it.
+
+    from fabricmon.simulate import catalogue, load
+
+    simulation = load("incast", seed=7, poll=5.0)      # a `model.stream.Source`
+    for item in simulation.items(): ...                # Topology, then readings and a Tick per poll
+
+`catalogue()` lists the built-in scenarios (`scenarios/*.yaml`); each carries `kind`, `title`,
+`expect` and `never`. The same seed gives the same bytes.
+"""
+
+from __future__ import annotations
+
+from fabricmon.simulate.collector import SimulatedCollector, SimulatedConfig
+from fabricmon.simulate.run import Simulation, build_topology, load
+from fabricmon.simulate.scenario import Expectation, Scenario, ScenarioConfig, catalogue
+
+__all__ = [
+    "Expectation",
+    "Scenario",
+    "ScenarioConfig",
+    "SimulatedCollector",
+    "SimulatedConfig",
+    "Simulation",
+    "build_topology",
+    "catalogue",
+    "load",
+]

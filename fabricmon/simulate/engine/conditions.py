@@ -1,0 +1,70 @@
+"""What is set, worn or broken in a fabric: the knobs that events turn.
+
+Events change nothing else, and the engine reads nothing else, so that no scenario needs a special
+case in the engine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fabricmon.simulate.fabric.wiring import Wiring
+
+
+@dataclass(slots=True, eq=False)
+class Conditions:
+    """Per directed link (E) or node (V); the neutral value is a healthy fabric.
+
+    speed    float64[E]  share of the nominal speed the link runs at
+    takes    float64[E]  share of the link that its far end can take
+    shows    float64[E]  share of that limit which the far end enforces by pausing
+    loss     float64[E]  probability that a packet is damaged
+    up       bool[E]     the link carries traffic
+    deaf     bool[E]     the egress ignores pauses it receives
+    mute     bool[V]     the node never sends pauses
+    marking  float64[V]  1 marks in time, 0 never, between: late
+    priority bool[V]     False: the host sends in a queue that is not lossless
+    coarse   bool[E]     the port speaks global pause instead of PFC
+    stuck    bool[E]     latched in a deadlock
+    downs    float64[E]  link-down events per second
+    """
+
+    speed: NDArray[np.float64]
+    takes: NDArray[np.float64]
+    shows: NDArray[np.float64]
+    loss: NDArray[np.float64]
+    up: NDArray[np.bool_]
+    deaf: NDArray[np.bool_]
+    mute: NDArray[np.bool_]
+    marking: NDArray[np.float64]
+    priority: NDArray[np.bool_]
+    coarse: NDArray[np.bool_]
+    stuck: NDArray[np.bool_]
+    downs: NDArray[np.float64]
+    pins: dict[int, int] = field(default_factory=dict)
+    """Switch node -> the only uplink (directed link) its traffic upwards takes."""
+
+
+def healthy(wiring: Wiring) -> Conditions:
+    """Everything as it should be."""
+    e, v = len(wiring), len(wiring.tier)
+    return Conditions(
+        speed=np.ones(e),
+        takes=np.ones(e),
+        shows=np.ones(e),
+        loss=np.zeros(e),
+        up=np.ones(e, np.bool_),
+        deaf=np.zeros(e, np.bool_),
+        mute=np.zeros(v, np.bool_),
+        marking=np.ones(v),
+        priority=np.ones(v, np.bool_),
+        coarse=np.zeros(e, np.bool_),
+        stuck=np.zeros(e, np.bool_),
+        downs=np.zeros(e),
+    )
