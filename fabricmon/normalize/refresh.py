@@ -99,8 +99,7 @@ def _mean(
     mean: NDArray[np.float32], value: NDArray[np.float32], count: NDArray[np.uint16]
 ) -> NDArray[np.float32]:
     """The running mean after `value`, the `count`-th."""
-    moved: NDArray[np.float32] = mean + (value - mean) / count
-    return moved
+    return (mean + (value - mean) / count).astype(np.float32)
 
 
 def beat_of(store: Store, group: int, node: NDArray[np.int32]) -> Beat | None:

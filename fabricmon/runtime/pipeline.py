@@ -145,6 +145,7 @@ class Pipeline:
             return
         self.topology = merged
         self.table.adopt(merged)
+        self._stages.normalizer.adopt(merged.intent)
         self._context.report.emit(
             Event.TOPOLOGY_CHANGED, self.fabric, nodes=len(merged.nodes), links=len(merged.links)
         )
