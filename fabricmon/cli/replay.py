@@ -18,7 +18,8 @@ from fabricmon.cli.common import (
 @click.command()
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
 @config_option
-@click.option("--fabric", default="replay", show_default=True, help="The fabric's name.")
+@click.option("--fabric", default="", help="The fabric's name, where the dump names none.")
+@click.option("--interval", help="The poll interval, such as 5s.  [default: learnt from the dump]")
 @click.option(
     "--columns",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
@@ -30,6 +31,7 @@ def command(
     paths: tuple[Path, ...],
     config: Path | None,
     fabric: str,
+    interval: str | None,
     columns: Path | None,
     output: str,
     fail_on_incident: bool,
@@ -40,11 +42,19 @@ def command(
     """
     from fabricmon import app, record
     from fabricmon.runtime.offline import drive
+    from fabricmon.settings import parse_duration
 
     loaded = app.load(config) if config else None
     context = app.make_context(loaded)
-    source = record.open_source(paths, fabric=fabric, columns=columns, context=context)
-    pipeline = app.make_pipeline(source.fabric, context, loaded, intent=app.intent_of(loaded))
+    source = record.open_source(
+        paths,
+        report=context.report,
+        fabric=fabric,
+        columns=columns,
+        intent=app.intent_of(loaded),
+        interval_s=parse_duration(interval) if interval else 0.0,
+    )
+    pipeline = app.make_pipeline(source.fabric, context, loaded)
     outcome = drive(source.items(), pipeline)
     print_incidents(outcome.worst_first(), output)
     if fail_on_incident and outcome.incidents:

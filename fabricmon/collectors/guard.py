@@ -18,10 +18,11 @@ from fabricmon.model.stream import PollFailure
 from fabricmon.selfmon import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from fabricmon.api import Collector, Context, Target
     from fabricmon.model.readings import Poll
+    from fabricmon.model.stream import Item
     from fabricmon.model.topology import Topology
     from fabricmon.selfmon import SelfMetrics
 
@@ -131,6 +132,12 @@ class Guard:
                 Event.COMPONENT_FAILED, target.name, component=self.kind, error=repr(error)
             )
         return None
+
+    def past(self) -> Iterable[Item]:
+        """What the collector knows from before the start, if it does (a simulated fabric)."""
+        warmup: Callable[[], Iterable[Item]] | None
+        warmup = getattr(self.collector, "warmup_items", None)
+        return warmup() if warmup is not None else ()
 
     def status(self) -> list[TargetStatus]:
         """The books, one line a target."""

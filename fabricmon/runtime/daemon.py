@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from fabricmon.collectors.guard import Guard
     from fabricmon.model.maintenance import Maintenance
     from fabricmon.model.snapshot import Snapshot
-    from fabricmon.model.stream import Item
     from fabricmon.model.topology import Topology
     from fabricmon.model.window import Window
     from fabricmon.runtime.pipeline import Pipeline
@@ -53,8 +52,6 @@ class FabricPlan:
     rediscover_s: float
     shape: Callable[[], Iterable[Topology]] = tuple
     """Topologies that come from files and jobs; read again at each rediscovery."""
-    past: Callable[[], Iterable[Item]] = tuple
-    """What is known from before the start; fed once."""
     close: Callable[[], None] = lambda: None
     """Called when the plan ends (its recording)."""
 
@@ -207,7 +204,8 @@ class Daemon:
         )
         self._pollers[name] = poller
         await poller.start()
-        await poller.replay(plan.past())
+        for guard in plan.guards:
+            await poller.replay(guard.past())
         self._schedule(name, plan, poller)
 
     def _schedule(self, name: str, plan: FabricPlan, poller: FabricPoller) -> None:
