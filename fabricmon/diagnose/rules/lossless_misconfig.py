@@ -32,10 +32,10 @@ class LosslessMisconfig:
     kind: ClassVar[str] = IncidentKind.LOSSLESS_MISCONFIG
     signature: ClassVar[str] = (
         "pfc-off: a switch drops lossless packets and never sends a pause. pfc-one-sided: a port "
-        "is asked to pause and goes on sending, its peer drops. lossless-drops: drops in the lossless "
-        "class although pauses work. ecn-silent, ecn-late: a full queue at a switch that marks "
-        "nothing, or next to nothing, while others mark. global-pause: 802.3x pause where PFC is "
-        "in use. wrong-priority: a host sends outside the lossless class its job-mates use."
+        "is asked to pause and goes on sending, its peer drops. lossless-drops: drops in the "
+        "lossless class although pauses work. ecn-silent, ecn-late: a full queue at a switch that "
+        "marks nothing, or next to nothing, while others mark. global-pause: 802.3x pause where "
+        "PFC is in use. wrong-priority: a host sends outside the lossless class of its job-mates."
     )
     discriminator: ClassVar[str] = (
         "Compared with the declared intent of the fabric and with what the neighbours do: a fabric "

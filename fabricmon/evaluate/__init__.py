@@ -1,0 +1,28 @@
+"""How good is it? Incidents against labels, event by event.
+
+labels     what was really wrong, from `labels.json`
+watch      what the product said over a run, taken from its snapshots
+match      which incident answers which label
+figures    precision, recall, cause, kind, victims, delay, false alarms, with intervals
+baselines  what a coin, an always-on alarm and one threshold would have scored
+render     the figures as Markdown and HTML with inline plots
+"""
+
+from fabricmon.evaluate.baselines import baselines
+from fabricmon.evaluate.figures import Figures, score
+from fabricmon.evaluate.labels import Label, Labels
+from fabricmon.evaluate.render import to_html, to_markdown
+from fabricmon.evaluate.watch import Observed, Run, Watcher
+
+__all__ = [
+    "Figures",
+    "Label",
+    "Labels",
+    "Observed",
+    "Run",
+    "Watcher",
+    "baselines",
+    "score",
+    "to_html",
+    "to_markdown",
+]
