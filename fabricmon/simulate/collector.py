@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fabricmon.model.stream import Item
     from fabricmon.model.topology import Topology
     from fabricmon.simulate.run import Simulation
-    from fabricmon.simulate.timeline import Interval
+    from fabricmon.simulate.workload.timeline import Interval
 
 
 class SimulatedConfig(Settings):

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from fabricmon.errors import FabricmonError
 from fabricmon.settings import Duration, Settings
-from fabricmon.simulate.traffic import Wish
+from fabricmon.simulate.workload.traffic import Wish
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,9 +24,15 @@ if TYPE_CHECKING:
 
     from fabricmon.simulate.engine.conditions import Conditions
     from fabricmon.simulate.fabric.wiring import Wiring
-    from fabricmon.simulate.jobs import Habit
+    from fabricmon.simulate.workload.jobs import Habit
 
 _FOREVER = 1e15
+
+_STORM = 0.02
+"""A receiver that takes less than this share leaves congestion control nothing to work with."""
+
+_LEAK = 0.002
+"""Share of packets under pressure that a buffer without headroom loses."""
 
 
 @dataclass(slots=True)
@@ -131,6 +137,9 @@ class SlowReceiver(EventConfig):
     pauses: float = Field(
         1.0, ge=0, le=1, description="how much it pauses; 0: congestion control alone slows senders"
     )
+    rough: float = Field(
+        0.2, ge=0, le=1, description="share of time it stops for longer than senders can adapt to"
+    )
 
     def touch(self, wiring: Wiring, conditions: Conditions, second: float) -> None:
         """The switch port towards it is limited from the far end."""
@@ -138,6 +147,7 @@ class SlowReceiver(EventConfig):
         into = wiring.card(self.host, self.rail) ^ 1
         conditions.takes[into] = min(conditions.takes[into], max(self.takes, 1e-4))
         conditions.shows[into] = self.pauses
+        conditions.rough[into] = max(self.rough, 1 - self.takes / _STORM) * self.pauses
 
 
 class Degrade(EventConfig):
@@ -148,12 +158,14 @@ class Degrade(EventConfig):
     speed: float = Field(1.0, gt=0, le=1, description="share of its speed, both ways")
     loss: float = Field(0.0, ge=0, lt=1, description="probability that a packet is damaged")
     both_ways: bool = True
+    shown: bool = Field(default=True, description="whether the port admits its lower speed")
 
     def touch(self, wiring: Wiring, conditions: Conditions, second: float) -> None:
         """Both directions of the cable, or only what leaves the named port."""
         del second
         out = wiring.port(self.link)
-        conditions.speed[[out, out ^ 1]] *= self.speed
+        factor = conditions.speed if self.shown else conditions.hidden
+        factor[[out, out ^ 1]] *= self.speed
         conditions.loss[[out, out ^ 1] if self.both_ways else [out]] = self.loss
 
 
@@ -196,12 +208,13 @@ class Pin(EventConfig):
 
     do: Literal["pin"]
     uplink: str
+    share: float = Field(1.0, gt=0, le=1, description="share of its flows upwards")
 
     def touch(self, wiring: Wiring, conditions: Conditions, second: float) -> None:
         """Remember the uplink for the planner."""
         del second
         port = wiring.port(self.uplink)
-        conditions.pins[int(wiring.source[port])] = port
+        conditions.pins[int(wiring.source[port])] = (port, self.share)
 
 
 class Load(EventConfig):
@@ -238,6 +251,7 @@ class Pfc(EventConfig):
     do: Literal["pfc"]
     device: str = Field("", description="never pauses its neighbours")
     port: str = Field("", description="ignores the pauses it gets")
+    headroom: str = Field("", description="a port whose far end has too little headroom")
 
     def touch(self, wiring: Wiring, conditions: Conditions, second: float) -> None:
         """Mute the device, deafen the port."""
@@ -246,6 +260,8 @@ class Pfc(EventConfig):
             conditions.mute[wiring.device(self.device)] = True
         if self.port:
             conditions.deaf[wiring.port(self.port)] = True
+        if self.headroom:
+            conditions.leak[wiring.port(self.headroom)] = _LEAK
 
 
 class Ecn(EventConfig):

@@ -15,7 +15,7 @@ from fabricmon.simulate.fabric import shapes
 from fabricmon.simulate.fabric.wiring import wire
 from fabricmon.simulate.reading.reader import Reader
 from fabricmon.simulate.scenario import Scenario, ScenarioConfig, TopologyConfig, read, speed_bps
-from fabricmon.simulate.timeline import Timeline, place_jobs
+from fabricmon.simulate.workload.timeline import Timeline, place_jobs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fabricmon.model.stream import Item
     from fabricmon.simulate.events import EventConfig
     from fabricmon.simulate.fabric.wiring import Wiring
-    from fabricmon.simulate.timeline import Interval
+    from fabricmon.simulate.workload.timeline import Interval
 
 EPOCH_NS = 1_790_000_000_000_000_000
 """Wall clock at second 0 of every simulation, unless given."""

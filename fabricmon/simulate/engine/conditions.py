@@ -22,10 +22,13 @@ class Conditions:
     """Per directed link (E) or node (V); the neutral value is a healthy fabric.
 
     speed    float64[E]  share of the nominal speed the link runs at
+    hidden   float64[E]  share of the speed that is left where the port does not admit to be slow
     takes    float64[E]  share of the link that its far end can take
     shows    float64[E]  share of that limit which the far end enforces by pausing
+    rough    float64[E]  share of the time the far end stops in gulps too long for congestion control
     loss     float64[E]  probability that a packet is damaged
     up       bool[E]     the link carries traffic
+    leak     float64[E]  share of what arrives under pressure that finds no headroom
     deaf     bool[E]     the egress ignores pauses it receives
     mute     bool[V]     the node never sends pauses
     marking  float64[V]  1 marks in time, 0 never, between: late
@@ -36,10 +39,13 @@ class Conditions:
     """
 
     speed: NDArray[np.float64]
+    hidden: NDArray[np.float64]
     takes: NDArray[np.float64]
     shows: NDArray[np.float64]
+    rough: NDArray[np.float64]
     loss: NDArray[np.float64]
     up: NDArray[np.bool_]
+    leak: NDArray[np.float64]
     deaf: NDArray[np.bool_]
     mute: NDArray[np.bool_]
     marking: NDArray[np.float64]
@@ -47,8 +53,8 @@ class Conditions:
     coarse: NDArray[np.bool_]
     stuck: NDArray[np.bool_]
     downs: NDArray[np.float64]
-    pins: dict[int, int] = field(default_factory=dict)
-    """Switch node -> the only uplink (directed link) its traffic upwards takes."""
+    pins: dict[int, tuple[int, float]] = field(default_factory=dict)
+    """Switch node -> the uplink (directed link) that takes this share of its flows upwards."""
 
 
 def healthy(wiring: Wiring) -> Conditions:
@@ -56,10 +62,13 @@ def healthy(wiring: Wiring) -> Conditions:
     e, v = len(wiring), len(wiring.tier)
     return Conditions(
         speed=np.ones(e),
+        hidden=np.ones(e),
         takes=np.ones(e),
         shows=np.ones(e),
+        rough=np.zeros(e),
         loss=np.zeros(e),
         up=np.ones(e, np.bool_),
+        leak=np.zeros(e),
         deaf=np.zeros(e, np.bool_),
         mute=np.zeros(v, np.bool_),
         marking=np.ones(v),

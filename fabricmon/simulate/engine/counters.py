@@ -121,7 +121,8 @@ def _pauses(
     refresh = 0.7 * 65_535 * 512 / wiring.capacity
     cycling = np.where(epoch.limited, 0.0, epoch.pressed) * epoch.sent / 8 / gap * 2
     frames = np.where(epoch.stall > 0, cycling, 0.0) + epoch.stall / refresh
-    frames[conditions.stuck] = 0.0
+    if conditions.stuck.any():
+        frames[(epoch.sent < 1.0) & ~epoch.limited] = 0.0
     ignored = conditions.deaf.copy()
     if ignored.any():  # the peer goes on asking a port that does not listen
         squeezed = np.zeros(len(wiring), np.bool_)
@@ -154,6 +155,8 @@ def _drops(
     network: Network,
     epoch: Epoch,
 ) -> None:
+    if conditions.leak.any():
+        row["ingress_drops"] += conditions.leak * epoch.pressed * row["packets"]
     lost = epoch.dropped / 8 / PACKET_BYTES
     if not lost.any():
         return

@@ -80,7 +80,7 @@ class EpochSolver:
         self._wiring = wiring
         self._conditions = conditions
         self._net = network
-        self._line = wiring.capacity * conditions.speed * conditions.up
+        self._line = wiring.capacity * conditions.speed * conditions.hidden * conditions.up
         self._line[conditions.stuck] = 0.0
         self._capacity = self._line * conditions.takes
         self._limited = conditions.takes < 1
@@ -192,7 +192,7 @@ class EpochSolver:
         tag[roots] = self._unconverged(roots, pressed)
         decay[roots] = 1.0
         stuck = self._conditions.stuck
-        tag[stuck] = 1.0
+        tag[stuck] = decay[stuck] = 1.0
         held = (pressed.ratio < _HELD) & (net.pair_ingress < net.n_links) & ~self._deaf
         in_flight = total_by(net.hop_pair, net.flows.window[net.hop_flow], len(net.pair_link))
         if stuck.any():
@@ -214,7 +214,8 @@ class EpochSolver:
         weight = pressed.rate + 1.0
         loose = net.load(weight * net.flows.uncontrolled)[roots] / net.load(weight)[roots]
         marking = self._conditions.marking[self._wiring.source[roots]]
-        result: NDArray[np.float64] = 1 - (1 - loose) * marking
+        smooth = 1 - self._conditions.rough[roots]
+        result: NDArray[np.float64] = 1 - (1 - loose) * marking * smooth
         return result
 
     def _mix(
@@ -226,8 +227,8 @@ class EpochSolver:
         decay: NDArray[np.float64],
     ) -> Epoch:
         net = self._net
-        share = np.maximum.reduceat(tag[net.hop_link], net.first)
-        share = np.where(share > 0, share, tag.max(initial=0.0))
+        reach = tag * decay  # a flow that only stands behind the backlog waits while it is there
+        share = np.maximum.reduceat(reach[net.hop_link], net.first)
         rate = share * pressed.rate + (1 - share) * settled
         lossy = self._deaf & (pressed.ratio < _HELD)
         if not lossy.any():

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fabricmon.simulate.fabric.wiring import Wiring
-    from fabricmon.simulate.timeline import Interval
+    from fabricmon.simulate.workload.timeline import Interval
 
 _OWN, _PEER = "own", "peer"
 _Terms = tuple[tuple[str, str, float], ...]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from fabricmon.simulate.fabric.wiring import Wiring
     from fabricmon.simulate.scenario import CollectorConfig
-    from fabricmon.simulate.timeline import Interval
+    from fabricmon.simulate.workload.timeline import Interval
 
 _OTHER_QUEUE = 0
 _TOP_32 = (1 << 32) - 1

@@ -17,8 +17,8 @@ from fabricmon.simulate.engine.epoch import EpochSolver
 from fabricmon.simulate.engine.flows import Network
 from fabricmon.simulate.events import Reading
 from fabricmon.simulate.fabric.routing import Router
-from fabricmon.simulate.jobs import Habit, JobRun
-from fabricmon.simulate.traffic import Planner, Wish, background, collective
+from fabricmon.simulate.workload.jobs import Habit, JobRun
+from fabricmon.simulate.workload.traffic import Planner, Wish, background, collective
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fabricmon.simulate.events import EventConfig
     from fabricmon.simulate.fabric.wiring import Wiring
     from fabricmon.simulate.scenario import TrafficConfig
-    from fabricmon.simulate.traffic import Plan
+    from fabricmon.simulate.workload.traffic import Plan
 
 _STEPS_PER_POLL = 100_000
 

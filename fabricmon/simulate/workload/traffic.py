@@ -114,8 +114,10 @@ class Planner:
     def _pinned(self, path: NDArray[np.int32]) -> NDArray[np.int32]:
         """Send what leaves a pinned switch upwards by its one uplink, and on from there."""
         wiring = self._wiring
-        for node, uplink in self._conditions.pins.items():
+        for node, (uplink, share) in self._conditions.pins.items():
             for f, row in enumerate(path):
+                if f * 0.618034 % 1 >= share:
+                    continue
                 at = next((h for h in range(1, len(row) - 1) if _leaves(wiring, row[h], node)), 0)
                 if not at:
                     continue

@@ -1,0 +1,1 @@
+"""What is sent when: flows, jobs, and the loop that plays them."""
