@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _KINDS = {"Switch": "switch", "SW": "switch", "Ca": "host", "CA": "host", "Rt": "router"}
 _KINDS["RT"] = "router"
-_SPEED = r"(?P<width>\d+[xX])\s*(?P<speed>[A-Z]{3}(?:10)?|\?\?\?)"
+_SPEED = r"(?P<width>\d+[xX]|\?\?)\s*(?P<speed>[A-Z]{3}(?:10)?|\?\?\?)"
 
 _ID = re.compile(r"(?P<key>vendid|devid|sysimgguid)=0x(?P<value>[0-9a-fA-F]+)")
 _NODE = re.compile(
@@ -35,7 +35,7 @@ _PLAIN = re.compile(r"^# Topology file: generated|^Switch\t\d+ \"S-|^Ca\t\d+ \"H
 _ROOT = re.compile(r"# Initiated from node (?P<guid>[0-9a-fA-F]+) port")
 _PAIR = re.compile(
     r"(?P<type>CA|SW|RT)\s+(?P<lid>\d+)\s+(?P<port>\d+)\s+0x(?P<guid>[0-9a-fA-F]{16})\s+"
-    r"(?P<width>\d+[xX]|\?\?\?)\s+(?P<speed>\S+)"
+    r"(?P<width>\d+[xX]|\?\?)\s+(?P<speed>\S+)"
     r"(?:\s+-\s+(?P<peer_type>CA|SW|RT)\s+(?P<peer_lid>\d+)\s+(?P<peer_port>\d+)\s+"
     r"0x(?P<peer>[0-9a-fA-F]{16})\s+\( (?P<names>'.*') \)|\s+(?P<name>'.*'))\s*$"
 )

@@ -43,6 +43,13 @@ class IbRow(Row):
         return True
 
 
+class SamplesRow(Settings):
+    """What a device means that tells `told` as the Tick of PortSamplesControl."""
+
+    told: int
+    per: Literal["port", "lane"]
+
+
 class DeviceRow(Settings):
     """The transmit-wait tick of one device id."""
 
@@ -60,9 +67,10 @@ class IbMapping(MappingFile):
     """Fields that come once for each VL, with the VL's number appended to the name."""
     ignored: list[str] = []
     devices: list[DeviceRow] = []
+    samples: list[SamplesRow] = []
 
 
-class _Choice:
+class Choice:
     """Where a counter's value stands in the groups of one kind of device."""
 
     __slots__ = ("column", "field", "group", "supported")
@@ -83,11 +91,18 @@ class FieldNames:
             for queue in range(VL_COUNT):
                 self._add(row, f"{row.field}{queue}", queue)
         self._fields = {field for _, field, _ in self._rows} | set(mapping.ignored)
-        self._choices: dict[tuple[object, ...], list[_Choice]] = {}
+        self._choices: dict[tuple[object, ...], list[Choice]] = {}
 
     def _add(self, row: IbRow, field: str, queue: int) -> None:
         source = f"{row.group}.{field}" if row.group else field
         self._rows.append((row, field, row.column(queue=queue, source=source)))
+
+    def masks(self) -> tuple[int, int]:
+        """The bits of CapabilityMask and CapabilityMask2 that decide anything here."""
+        rows = [row for row, _, _ in self._rows]
+        cap = sum(1 << bit for bit in {bit for row in rows for bit in row.cap})
+        cap2 = sum(1 << bit for bit in {bit for row in rows for bit in row.cap2})
+        return cap, cap2
 
     def knows(self, field: str) -> bool:
         """Whether the field is mapped, or known and deliberately left out."""
@@ -102,7 +117,7 @@ class FieldNames:
         groups: Mapping[str, Mapping[str, int | None]],
         cap_mask: int | None = None,
         cap_mask2: int | None = None,
-    ) -> list[_Choice]:
+    ) -> list[Choice]:
         """For each counter the field to read, or the one that is not supported."""
         shape = tuple((group, len(values)) for group, values in groups.items())
         key = (cap_mask, cap_mask2, shape)
@@ -118,8 +133,8 @@ class FieldNames:
         groups: Mapping[str, Mapping[str, int | None]],
         cap_mask: int | None,
         cap_mask2: int | None,
-    ) -> list[_Choice]:
-        best: dict[tuple[str, int], _Choice] = {}
+    ) -> list[Choice]:
+        best: dict[tuple[str, int], Choice] = {}
         for row, field, column in self._rows:
             key = (row.counter, column.queue)
             if row.group not in groups or (key in best and best[key].supported):
@@ -130,7 +145,7 @@ class FieldNames:
                 supported = there
             if supported and not there:
                 continue
-            best[key] = _Choice(row, column, field, supported=supported)
+            best[key] = Choice(row, column, field, supported=supported)
         return list(best.values())
 
     def values(
@@ -177,7 +192,14 @@ def tick_bytes(device_id: int, lanes: int) -> float:
     return row.tick_bytes * (lanes if row.per == "lane" else 1)
 
 
-def vendors_device(device_id: int) -> str:
-    """The name of a device id, or empty."""
-    row = _ticks().get(device_id)
-    return row.name if row is not None else ""
+@cache
+def _samples() -> dict[int, SamplesRow]:
+    return {row.told: row for mapping in _mappings().values() for row in mapping.samples}
+
+
+def told_tick_bytes(told: int, lanes: int) -> float:
+    """The same from the Tick a device tells itself; 0 where its meaning is not known."""
+    row = _samples().get(told)
+    if row is None:
+        return 0.0
+    return (told + 1) * (lanes if row.per == "lane" else 1.0)

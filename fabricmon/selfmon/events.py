@@ -30,6 +30,7 @@ class Event(Enum):
 
     POLL_FAILED = (Level.WARNING, "a target gave nothing in this poll")
     POLL_PARTIAL = (Level.WARNING, "a poll lost rows, replies or records")
+    POLLING_SLOWED = (Level.WARNING, "devices drop management packets; they are asked more slowly")
     POLL_SKIPPED = (Level.DEBUG, "a target is backed off and was not polled")
     TARGET_RECOVERED = (Level.INFO, "a target answers again")
     DISCOVERY_FAILED = (Level.WARNING, "a target could not be asked for the fabric's shape")

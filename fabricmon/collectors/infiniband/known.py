@@ -50,8 +50,8 @@ class KnownFabric:
         self.silent: set[int] = set()
         """GUIDs of nodes that the last sweep did not see."""
         self.identity = Identity()
-        self.ticks: dict[int, float] = {}
-        """Transmit-wait tick by node GUID, where the device told it itself."""
+        self.told_ticks: dict[int, int] = {}
+        """Tick of PortSamplesControl by node GUID, where the device told it."""
         self._ports: dict[tuple[str, str], tuple[IbNode, int]] = {}
         self._builder = BatchBuilder(target)
         self._fields = infiniband.field_names("pma")
@@ -122,13 +122,15 @@ class KnownFabric:
         return sum(len(node.ports) or 1 for node in nodes)
 
     def tick_of(self, node: IbNode, port: IbPort) -> float:
-        """Bytes per transmit-wait tick: as the device says, as its id says, as the operator says.
+        """Bytes per transmit-wait tick: by its id, as the device tells, as the operator says.
 
         0 where nobody says: the unit is unknown.
         """
-        told = self.ticks.get(node.guid)
-        by_id = infiniband.tick_bytes(node.device_id, port.lanes or 4)
-        return told or by_id or self._config.tick_bytes or 0.0
+        lanes = port.lanes or 4
+        by_id = infiniband.tick_bytes(node.device_id, lanes)
+        told = self.told_ticks.get(node.guid)
+        by_device = infiniband.told_tick_bytes(told, lanes) if told is not None else 0.0
+        return by_id or by_device or self._config.tick_bytes or 0.0
 
     def topology(self) -> Topology:
         """What is, in model types."""
