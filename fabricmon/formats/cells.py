@@ -129,7 +129,9 @@ def numbers(array: Any) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray
         empty = pc.or_(empty, pc.is_in(text, pa.array(_EMPTY)))
         good = pc.match_substring_regex(text, _NUMBER).fill_null(False)  # noqa: FBT003 - Arrow's API
         array = pc.if_else(good, text, "nan")
-    values = array.cast(pa.float64()).fill_null(float("nan")).to_numpy(zero_copy_only=False)
+    values = (
+        array.cast(pa.float64(), safe=False).fill_null(float("nan")).to_numpy(zero_copy_only=False)
+    )
     values = np.ascontiguousarray(values, np.float64)
     return values, np.isfinite(values), empty.to_numpy(zero_copy_only=False)
 

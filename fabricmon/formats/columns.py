@@ -329,8 +329,11 @@ def _times(batch: Any, when: When) -> tuple[NDArray[np.int64], NDArray[np.bool_]
     level, fits, _ = numbers(cells)
     broken = ~good & fits & (np.abs(level) < limit)
     stamps = np.where(good, whole, 0) * unit
-    if broken.any():  # seconds with a fraction; a float64 keeps them to a fraction of a microsecond
-        stamps = np.where(broken, np.where(broken, level * unit, 0.0).astype(np.int64), stamps)
+    if broken.any():  # seconds with a fraction, which a float64 holds to a microsecond
+        level = np.where(broken, level, 0.0)
+        whole = np.floor(level)
+        micro = np.rint((level - whole) * 1e6).astype(np.int64)
+        stamps = np.where(broken, whole.astype(np.int64) * unit + micro * unit // 10**6, stamps)
     return stamps, good | broken
 
 
