@@ -46,7 +46,7 @@ def test_a_labelled_trace_loads_right(trace: str, context: Context) -> None:
 
 
 def test_an_hour_of_production_differences_gives_the_known_rates(context: Context) -> None:
-    """The eight busiest host ports carry 68.8 Gb/s, the 253-s hole is one step, nothing is lost."""
+    """Eight host ports carry 69.0 Gb/s within 0.1, the 253-s hole is one step, nothing is lost."""
     folder = samples("roce-production")
     columns = ROOT / "docs" / "examples" / "columns-differences.yaml"
     items = list(open_source([folder], context=context, columns=columns).items())
@@ -54,12 +54,16 @@ def test_an_hour_of_production_differences_gives_the_known_rates(context: Contex
     ticks = [item for item in items if isinstance(item, Tick)]
     assert ticks[0].interval_s == pytest.approx(0.576, abs=0.01)
     assert max(np.diff([tick.time_ns for tick in ticks])) / 1e9 == pytest.approx(250, abs=6)
-    last = batches[-1]
-    assert len(last.ports) == 48
-    k = [column.counter.id for column in last.columns].index("rx_bytes")
-    first = next(batch for batch in batches if len(batch.ports) == 48)
-    seconds = (last.time_ns - first.time_ns) / 1e9
-    grown = (last.values[k] - first.values[k])[first.state[k] == State.OK]
-    rate = grown * 8 / seconds[first.state[k] == State.OK]
-    assert np.sum(np.abs(rate - 68.81e9) < 0.3e9) >= 2
-    assert (rate < 200e9).all()
+    totals: dict[str, list[tuple[int, int]]] = {}
+    for batch in batches:
+        k = [column.counter.id for column in batch.columns].index("rx_bytes")
+        for n in np.flatnonzero(batch.state[k] == State.OK).tolist():
+            sample = int(batch.time_ns[n]), int(batch.values[k, n])
+            totals.setdefault(batch.ports.device[n] + batch.ports.port[n], []).append(sample)
+    assert len(totals) == 48
+    rates = [
+        (series[-1][1] - series[0][1]) * 8e9 / (series[-1][0] - series[0][0])
+        for series in totals.values()
+    ]
+    assert sum(abs(rate - 69.0e9) < 0.1e9 for rate in rates) >= 8
+    assert max(rates) < 100e9
