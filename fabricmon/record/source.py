@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from fabricmon.api import Context
     from fabricmon.formats.base import BadRecord
     from fabricmon.model.stream import Item, Source
     from fabricmon.record.files import File
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 def open_source(
     paths: Sequence[Path],
     *,
-    context: Context,
+    report: Reporter,
     fabric: str = "",
     columns: Path | None = None,
     intent: Intent | None = None,
@@ -43,7 +42,6 @@ def open_source(
     and `interval_s` win over what the files say. Raises `FormatError` where nothing can be read;
     a bad record costs that record and is reported.
     """
-    report = context.report
     files = found(paths)
     known, recorded = _sorted_out(files, _families(columns), report)
     if recorded:

@@ -24,7 +24,7 @@ TRACES = ("healthy", "benign_shift", "incast", "nic_storm", "link_loss", "ecn_la
 def test_a_labelled_trace_loads_right(trace: str, context: Context) -> None:
     """Every poll is one tick, every port of the topology has bytes, counts never fall."""
     folder = samples("labelled", f"ls32_{trace}_s1")
-    items = list(open_source([folder], context=context).items())
+    items = list(open_source([folder], report=context.report).items())
     ticks = [item for item in items if isinstance(item, Tick)]
     batches = [item for item in items if isinstance(item, ReadingBatch)]
     shape, *learned = [item for item in items if isinstance(item, Topology)]
@@ -49,7 +49,7 @@ def test_an_hour_of_production_differences_gives_the_known_rates(context: Contex
     """Eight host ports carry 69.0 Gb/s within 0.1, the 253-s hole is one step, nothing is lost."""
     folder = samples("roce-production")
     columns = ROOT / "docs" / "examples" / "columns-differences.yaml"
-    items = list(open_source([folder], context=context, columns=columns).items())
+    items = list(open_source([folder], report=context.report, columns=columns).items())
     batches = [item for item in items if isinstance(item, ReadingBatch)]
     ticks = [item for item in items if isinstance(item, Tick)]
     assert ticks[0].interval_s == pytest.approx(0.576, abs=0.01)

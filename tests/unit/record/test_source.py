@@ -73,7 +73,7 @@ def test_a_dump_folder_is_read_whole(
     (tmp_path / "odd name").write_bytes(pack(counters(5).encode()))
     (tmp_path / "topology.json").write_bytes(pack(TOPOLOGY.encode()))
     (tmp_path / "labels.json").write_bytes(pack(b"[]"))
-    source = open_source([tmp_path], context=context)
+    source = open_source([tmp_path], report=context.report)
     items = list(source.items())
     shape = items[0]
     assert isinstance(shape, Topology)
@@ -90,17 +90,17 @@ def test_unknown_files_of_a_folder_are_told_and_named_ones_are_errors(
     """A README in a folder costs a report; the same file given by name is refused."""
     (tmp_path / "README").write_text("hello\nworld")
     (tmp_path / "c.csv").write_text(counters(3))
-    assert len(list(open_source([tmp_path], context=context).items())) == 6
+    assert len(list(open_source([tmp_path], report=context.report).items())) == 6
     assert events(context) == 1
     with pytest.raises(
         FormatError, match=r"README: no format that is known; it begins with: hello"
     ):
-        open_source([tmp_path / "README"], context=context)
+        open_source([tmp_path / "README"], report=context.report)
     with pytest.raises(FormatError, match="no such file"):
-        open_source([tmp_path / "none"], context=context)
+        open_source([tmp_path / "none"], report=context.report)
     (tmp_path / "c.csv").unlink()
     with pytest.raises(FormatError, match="nothing in it can be read"):
-        open_source([tmp_path], context=context)
+        open_source([tmp_path], report=context.report)
 
 
 def test_a_damaged_file_costs_what_is_left_of_it(tmp_path: Path, context: Context) -> None:
@@ -108,7 +108,7 @@ def test_a_damaged_file_costs_what_is_left_of_it(tmp_path: Path, context: Contex
     (tmp_path / "a.csv").write_text(counters(6))
     packed = gzip.compress(os.urandom(0) + (HEADER + "1,t,9,,rx_bytes,1\n" * 9000).encode())
     (tmp_path / "b.csv.gz").write_bytes(packed[:-40])
-    items = list(open_source([tmp_path], context=context, interval_s=1).items())
+    items = list(open_source([tmp_path], report=context.report, interval_s=1).items())
     assert totals(items, "tx_bytes") == [0, 100, 200, 300, 400, 500]
     assert events(context) == 1
 
@@ -128,7 +128,7 @@ def test_a_cron_jobs_perfquery_files_are_a_time_series(tmp_path: Path, context: 
     for i in range(4):
         text = PERFQUERY.format(data=i * 1000, wait=i * 7)
         (tmp_path / f"perfquery_20260131T12000{i}Z.txt").write_text(text)
-    items = list(open_source([tmp_path], context=context).items())
+    items = list(open_source([tmp_path], report=context.report).items())
     batches = [item for item in items if isinstance(item, ReadingBatch)]
     assert (batches[0].ports.device, batches[0].ports.port) == (("leaf1",), ("1",))
     assert totals(items, "tx_bytes") == [0, 4000, 8000, 12000]
@@ -151,7 +151,7 @@ def test_gnmi_events_are_read_by_their_own_times(tmp_path: Path, context: Contex
         event.format(time=1769860800_000_000_000, value=5)
         + event.format(time=1769860810_000_000_000, value=9)
     )
-    items = list(open_source([tmp_path], context=context).items())
+    items = list(open_source([tmp_path], report=context.report).items())
     assert totals(items, "tx_bytes") == [5, 9]
     assert [item.interval_s for item in items if isinstance(item, Tick)] == [10.0, 10.0]
 
@@ -161,13 +161,13 @@ def test_a_recording_replays_exactly_and_keeps_its_name(tmp_path: Path, context:
     (tmp_path / "dump").mkdir()
     (tmp_path / "dump" / "c.csv").write_text(counters(4))
     (tmp_path / "dump" / "topology.json").write_text(TOPOLOGY)
-    source = open_source([tmp_path / "dump"], context=context, fabric="lab")
+    source = open_source([tmp_path / "dump"], report=context.report, fabric="lab")
     writer = Writer(tmp_path / "rec", source.fabric, context.report)
     first = list(source.items())
     for item in first:
         writer.write(item)
     writer.close()
-    again = open_source([tmp_path / "rec"], context=context)
+    again = open_source([tmp_path / "rec"], report=context.report)
     assert again.fabric == "lab"
     second = list(again.items())
     assert [type(item) for item in second] == [type(item) for item in first]
@@ -178,14 +178,14 @@ def test_a_recording_replays_exactly_and_keeps_its_name(tmp_path: Path, context:
         else:
             assert one == other
     with pytest.raises(FormatError, match="cannot be mixed"):
-        open_source([tmp_path], context=context)
+        open_source([tmp_path], report=context.report)
 
 
 def test_the_callers_intent_wins(tmp_path: Path, context: Context) -> None:
     """An intent given from outside replaces what files say and what is learned."""
     (tmp_path / "c.csv").write_text(HEADER + "1,s,1,4,rx_pfc_frames,5\n2,s,1,4,rx_pfc_frames,5\n")
-    learned = list(open_source([tmp_path], context=context).items())
+    learned = list(open_source([tmp_path], report=context.report).items())
     assert Topology(intent=Intent((4,))) in learned
     said = Intent((3,), Ecn.OFF)
-    given = list(open_source([tmp_path], context=context, intent=said).items())
+    given = list(open_source([tmp_path], report=context.report, intent=said).items())
     assert [item.intent for item in given if isinstance(item, Topology)] == [said]
