@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from fabricmon import config as config_file
-from fabricmon import plugins, yamlfile
+from fabricmon import evaluate, plugins, yamlfile
 from fabricmon.api import Context, Credential, Target
 from fabricmon.clock import SystemClock
 from fabricmon.collectors.guard import Guard
@@ -28,9 +28,11 @@ from fabricmon.model.stream import Tick
 from fabricmon.model.window import Window
 from fabricmon.normalize import Normalizer
 from fabricmon.record import Writer
-from fabricmon.runtime import inventory
+from fabricmon.record.source import open_source
+from fabricmon.runtime import inventory, offline
 from fabricmon.runtime.daemon import Assembly, Daemon, FabricPlan
 from fabricmon.runtime.doctor import Patient
+from fabricmon.runtime.offline import drive
 from fabricmon.runtime.pipeline import Pipeline, Stages
 from fabricmon.selfmon import Event, Reporter, configure_logging
 from fabricmon.settings import validate
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 
     from fabricmon.api import Detector, Exporter, Page
     from fabricmon.config import FabricConfig, Loaded
+    from fabricmon.evaluate import Run
     from fabricmon.model.stream import Item
     from fabricmon.model.topology import Intent, Topology
     from fabricmon.runtime.once import Outcome
@@ -331,3 +334,13 @@ async def write_recording(
     if seconds is not None:
         asyncio.get_running_loop().call_later(seconds, daemon.request_stop)
     await daemon.run()
+
+
+def judge(path: Path, context: Context, loaded: Loaded | None = None, *, thin: int = 1) -> Run:
+    """What the product says of one labelled dump, using every `thin`-th poll."""
+    labels = evaluate.labels.read(path / interchange.LABELS) if path.is_dir() else ()
+    source = open_source([path], report=context.report, intent=intent_of(loaded))
+    pipeline = make_pipeline(source.fabric, context, loaded)
+    watcher = evaluate.Watcher()
+    drive(offline.thinned(source.items(), thin), pipeline, watcher.see)
+    return watcher.run(path.name, labels, thin=str(thin))

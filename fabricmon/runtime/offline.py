@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from fabricmon.model.stream import Tick
+from fabricmon.model.topology import Topology
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from fabricmon.model.incident import Incident
     from fabricmon.model.snapshot import Snapshot
@@ -26,6 +29,24 @@ class Outcome:
     def worst_first(self) -> list[Incident]:
         """The incidents, worst first."""
         return sorted(self.incidents.values(), key=lambda incident: incident.sort_key())
+
+
+def thinned(items: Iterable[Item], factor: int) -> Iterator[Item]:
+    """The stream a poller `factor` times slower would have seen: every so many-th poll."""
+    held: list[Item] = []
+    ticks = 0
+    for item in items:
+        if isinstance(item, Topology):
+            yield item
+            continue
+        held.append(item)
+        if not isinstance(item, Tick):
+            continue
+        ticks += 1
+        if ticks % factor == 0:
+            yield from held[:-1]
+            yield Tick(item.time_ns, item.interval_s * factor)
+        held.clear()
 
 
 def drive(
