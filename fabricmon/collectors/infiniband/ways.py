@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _NO_DATA = "the subnet has no port with a LID: is a subnet manager running?"
 _SWEEP_SHARE = 20
 """A sweep is repeated no sooner than this many times its own length."""
+_HASTY_SWEEP_SHARE = 1
+"""The same while nodes are missing: they may be back, or somewhere else."""
 _SLOWEST_WINDOW = 8
 
 
@@ -119,6 +121,7 @@ class NativeWay(Way):
         self._clock, self._config = context.clock, config
         self._counters = Counters(target.name, pump, config.groups)
         self._sweep_due: float | None = None
+        self._sweep_soonest = 0.0
         self._window = config.window
         self._dropped: int | None = None
 
@@ -130,14 +133,15 @@ class NativeWay(Way):
         await self._counters.learn(self.known)
         now = self._clock.monotonic()
         self._sweep_due = now + max(self._config.rediscover, (now - begun) * _SWEEP_SHARE)
+        self._sweep_soonest = now + (now - begun) * _HASTY_SWEEP_SHARE
 
     async def poll(self) -> Poll:
         """Every port's counters; a sweep first where one is due or the last poll missed a node."""
         if self._sweep_due is None or self._clock.monotonic() >= self._sweep_due:
             await self.discover()
         outcome = await self._counters.poll(self.known, self._clock, self._window)
-        if outcome.moved:
-            self._sweep_due = None
+        if outcome.moved or self.known.silent:
+            self._sweep_due = self._sweep_soonest
         self._pace(outcome)
         lost = self._with_silent(outcome.lost)
         if not any(batch.state.size and (batch.state == 0).any() for batch in outcome.batches):
