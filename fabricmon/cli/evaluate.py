@@ -35,7 +35,7 @@ def command(
     from fabricmon import app, evaluate
 
     loaded = app.load(config) if config else None
-    context = app.make_context(loaded)
+    context = app.make_context(loaded, level="warning")
     runs: list[Run] = []
     for factor in thin or (1,):
         for path in _folders(datasets):

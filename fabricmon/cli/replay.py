@@ -45,7 +45,7 @@ def command(
     from fabricmon.settings import parse_duration
 
     loaded = app.load(config) if config else None
-    context = app.make_context(loaded)
+    context = app.make_context(loaded, level="warning")
     source = record.open_source(
         paths,
         report=context.report,

@@ -53,7 +53,7 @@ def command(
     if directory is not None:
         app.write_dump(simulation, directory, as_ or "interchange")
         return
-    context = app.make_context()
+    context = app.make_context(level="warning")
     outcome = drive(simulation.items(), app.make_pipeline(simulation.fabric, context))
     print_incidents(outcome.worst_first(), output)
     if fail_on_incident and outcome.incidents:

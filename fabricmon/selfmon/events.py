@@ -49,7 +49,7 @@ class Event(Enum):
     MODEL_FITTED = (Level.INFO, "the forest was fitted and swapped in")
     MODEL_REJECTED = (Level.WARNING, "a new forest failed its canary; the old one stays")
 
-    INCIDENT_OPENED = (Level.WARNING, "an incident opened")
+    INCIDENT_OPENED = (Level.INFO, "an incident opened")
     INCIDENT_CLOSED = (Level.INFO, "an incident closed")
 
     RECORDING_ROTATED = (Level.INFO, "a new recording file was begun")
