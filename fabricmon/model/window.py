@@ -128,6 +128,12 @@ class Window:
         """float32[N]: the signal at the latest tick (a view; do not write)."""
         return self._ring[_INDEX[signal], (self.ticks - 1) % self.capacity]
 
+    def of_port(self, row: int) -> NDArray[np.float32]:
+        """float32[S,W]: every signal of one port, oldest tick first (a copy); NaN where unknown."""
+        if row >= self._ring.shape[2]:
+            return np.full((len(SIGNALS), len(self)), np.nan, np.float32)
+        return self._ring[:, self._slots(None), row]
+
     def times(self, last: int | None = None) -> NDArray[np.int64]:
         """int64[W]: when those ticks were, nanoseconds, oldest first."""
         return self._times[self._slots(last)]

@@ -5,15 +5,19 @@ Imported by `WebServer.start`, since aiohttp takes half a second that `check` mu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import orjson
 from aiohttp import web
 
 from fabricmon.errors import FabricmonError
 from fabricmon.selfmon import Event
+from fabricmon.web.api.live import Live
+from fabricmon.web.api.responses import json_response
+from fabricmon.web.api.v1 import Api
 from fabricmon.web.scrape import Scraping
 from fabricmon.web.security import Gate
+from fabricmon.web.statics import static_routes
 
 if TYPE_CHECKING:
     import asyncio
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
 
     from fabricmon.api import Context, PageSource
     from fabricmon.selfmon import Reporter
+    from fabricmon.web.api.history import History
     from fabricmon.web.config import WebConfig
     from fabricmon.web.state import State
     from fabricmon.web.webfile import WebFile
@@ -30,16 +35,26 @@ _SHUTDOWN_S = 0.5
 _MAX_BODY = 1 << 20
 
 
-def make_runner(
+@dataclass(frozen=True, slots=True)
+class Site:
+    """The application, ready to be served, and whom to tell of a tick."""
+
+    runner: web.AppRunner
+    live: Live
+
+
+def make_site(
     config: WebConfig,
     context: Context,
     state: State,
     source: PageSource | None,
     file: WebFile,
+    history: History,
     busy: set[asyncio.BaseProtocol],
-) -> web.AppRunner:
+) -> Site:
     """The whole application. Connections with a request in work are kept in `busy`."""
     gate = Gate(file, context.clock)
+    live = Live(gate)
     app = web.Application(
         middlewares=[_marking(busy), gate.middleware(), _errors(context.report)],
         client_max_size=_MAX_BODY,
@@ -50,15 +65,19 @@ def make_runner(
             web.get(config.telemetry_path, scraping.metrics),
             web.get("/probe", scraping.probe),
             *Basics(config, state).routes(),
+            *Api(context, state, history, gate).routes(),
+            web.get("/api/v1/events", live.stream),
+            *static_routes(config),
         ]
     )
-    return web.AppRunner(
+    runner = web.AppRunner(
         app,
         access_log=None,
         handle_signals=False,
         keepalive_timeout=config.request_timeout,
         shutdown_timeout=_SHUTDOWN_S,
     )
+    return Site(runner, live)
 
 
 def _marking(busy: set[asyncio.BaseProtocol]) -> Middleware:
@@ -96,11 +115,6 @@ def _errors(report: Reporter) -> Middleware:
     return answer
 
 
-def json_response(data: Any, status: int = 200) -> web.Response:
-    """JSON, by orjson."""
-    return web.Response(body=orjson.dumps(data), status=status, content_type="application/json")
-
-
 class Basics:
     """What every exporter answers: health, reload, discovery."""
 
@@ -118,7 +132,6 @@ class Basics:
             web.put("/-/reload", self._reload),
             web.get("/sd/targets", self._sd_targets),
             web.get("/sd/shards", self._sd_shards),
-            web.get("/", self._landing),
         ]
 
     async def _healthy(self, _request: web.Request) -> web.Response:
@@ -170,11 +183,3 @@ class Basics:
             for i in range(int(text))
         ]
         return json_response(groups)
-
-    async def _landing(self, _request: web.Request) -> web.Response:
-        links = (self._config.telemetry_path, "/-/healthy", "/-/ready", "/sd/targets")
-        items = "".join(f'<li><a href="{link}">{link}</a></li>' for link in links)
-        return web.Response(
-            text=f"<!doctype html><title>fabricmon</title><h1>fabricmon</h1><ul>{items}</ul>",
-            content_type="text/html",
-        )

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from fabricmon.selfmon import Event
+from fabricmon.web.api.history import History
 from fabricmon.web.config import split_address
 from fabricmon.web.webfile import WebFile
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from fabricmon.api import Context, PageSource
     from fabricmon.model.snapshot import Snapshot
+    from fabricmon.web.api.live import Live
     from fabricmon.web.config import WebConfig
     from fabricmon.web.state import State
 
@@ -34,18 +36,27 @@ class WebServer:
         self._source = source
         self._runner: web.AppRunner | None = None
         self._listener: asyncio.Server | None = None
+        self._history = History(config.history_mib << 20)
+        self._live: Live | None = None
         self._busy: set[asyncio.BaseProtocol] = set()
         self.port = 0
         """The port it listens on, once started."""
 
     async def start(self) -> None:
         """Listen. Raises `ConfigError` for a bad web config file, `OSError` for a taken port."""
-        from fabricmon.web.routes import make_runner  # noqa: PLC0415 - see there
+        from fabricmon.web.routes import make_site  # noqa: PLC0415 - see there
 
         self._file.load()
-        self._runner = make_runner(
-            self._config, self._context, self._state, self._source, self._file, self._busy
+        site = make_site(
+            self._config,
+            self._context,
+            self._state,
+            self._source,
+            self._file,
+            self._history,
+            self._busy,
         )
+        self._runner, self._live = site.runner, site.live
         await self._runner.setup()
         host, port = split_address(self._config.listen_address)
         self._listener = await asyncio.get_running_loop().create_server(
@@ -65,11 +76,26 @@ class WebServer:
         runner, self._runner = self._runner, None
         if listener is not None:
             listener.close()
+        live, self._live = self._live, None
+        if live is not None:
+            live.close()
         if runner is not None:
             await runner.cleanup()
 
     def publish(self, snapshot: Snapshot) -> None:
         """Take one tick of one fabric, for the status page. Runs in a worker thread."""
+        self._history.retain({*self._state.snapshots(), snapshot.fabric})
+        moment = self._history.add(snapshot)
+        live = self._live
+        if live is not None:
+            live.announce(
+                {
+                    "fabric": snapshot.fabric,
+                    "tick": snapshot.tick,
+                    "time": moment.time_ns / 1e9,
+                    "incidents": len(moment.incidents),
+                }
+            )
 
     @property
     def url(self) -> str:
