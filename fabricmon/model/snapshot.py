@@ -23,12 +23,14 @@ class Scores:
     alarm    bool[N]     anomaly above its calibrated threshold for k of n polls
     why      [N]-free    index of the strongest feature per alarmed row: row -> feature names
     learning the detector has no calibrated model yet
+    drift    share of healthy ports that stand out lately, per kind of port (0.05 is usual)
     """
 
     anomaly: NDArray[np.float32]
     alarm: NDArray[np.bool_]
     why: dict[int, tuple[str, ...]] = field(default_factory=dict)
     learning: bool = False
+    drift: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -214,6 +214,8 @@ class Pipeline:
     def _count(self, scores: Scores, tick: Tick) -> None:
         metrics = self._context.report.metrics
         metrics.detector_learning.labels(self.fabric).set(scores.learning)
+        for kind, share in scores.drift.items():
+            metrics.detector_drift.labels(self.fabric, kind).set(share)
         metrics.detector_last_run.labels(self.fabric).set(tick.time_ns / 1e9)
         metrics.ports.labels(self.fabric).set(len(self.table))
 

@@ -83,6 +83,12 @@ class SelfMetrics:
             ["fabric"],
             registry=reg,
         )
+        self.detector_drift = Gauge(
+            "fabricmon_detector_drift_ratio",
+            "Share of healthy ports that stand out from what the detector learned",
+            ["fabric", "ports"],
+            registry=reg,
+        )
         self.detector_last_run = Gauge(
             "fabricmon_detector_last_run_timestamp_seconds",
             "When the detector last ran",

@@ -1,0 +1,192 @@
+"""`ForestDetector`: one forest per port role and technology, beside a lane of plain physics.
+
+    window -> features -> gate -> forest -> k of n -> alarm
+                       -> lane  ----------^
+
+Refits are due by tick count, are computed from what is known at that tick, and are swapped in at a
+fixed later tick: the same stream gives the same scores, whether the fit ran in line or in a thread.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from fabricmon.detect import lane
+from fabricmon.detect.features import NAMES, Features
+from fabricmon.detect.nursery import Nursery
+from fabricmon.detect.peers import Peers
+from fabricmon.detect.training import Training
+from fabricmon.model.ports import PortRole
+from fabricmon.model.snapshot import Scores
+from fabricmon.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from concurrent.futures import Executor
+
+    from numpy.typing import NDArray
+
+    from fabricmon.api import Context
+    from fabricmon.detect.forest import Forest
+    from fabricmon.model.incident import Finding
+    from fabricmon.model.ports import PortTable
+    from fabricmon.model.topology import Topology
+    from fabricmon.model.window import Window
+
+_SETTLE = 8
+"""Ticks until means over two iterations mean something."""
+_CROWD = 16
+"""From so many ports of a kind on, half of them above the threshold are a new workload."""
+_MOST_SCORED = 16_384
+"""Ports a tick that a forest judges at the most, the ones that stand out furthest first."""
+_REMEMBERED = 16
+"""Alarmed rows a tick that are kept for the next canary."""
+_FLOOR = np.float32(0.05)
+_EXPLAINED = 3
+
+
+class ForestConfig(Settings):
+    """The `detect` section."""
+
+    trees: int = Field(100, ge=10, le=1000, description="trees in each forest")
+    learn_polls: int = Field(20, ge=10, description="polls before the first forest is fitted")
+    refit_polls: int = Field(1000, ge=50, description="polls from one refit to the next")
+    swap_polls: int = Field(3, ge=0, description="polls from a fit to the use of its forests")
+    alarm_polls: int = Field(2, ge=1, le=8, description="polls above the threshold (k) ...")
+    alarm_within: int = Field(3, ge=1, le=8, description="... among the last so many (n)")
+    seed: int = Field(1, description="seed of forests and samples: the same input, same scores")
+
+
+class ForestDetector:
+    """Scores every port at every tick. A pure state machine."""
+
+    Config: ClassVar[type[Settings]] = ForestConfig
+
+    def __init__(self, config: ForestConfig, context: Context) -> None:
+        """Inert: scikit-learn is imported at the first fit."""
+        self.config = config
+        self._peers = Peers()
+        self._features = Features()
+        self._nursery = Nursery(config.seed)
+        self._training = Training(config, context)
+        self._tick = 0
+        self._above = np.empty(0, np.uint8)
+        self._novel: dict[int, float] = {}
+
+    def fit_with(self, executor: Executor) -> None:
+        """Fit in this executor instead of in line. The daemon does; scores stay the same."""
+        self._training.executor = executor
+
+    def score(self, window: Window, table: PortTable, topology: Topology) -> Scores:
+        """Score the tick that was just pushed to `window`."""
+        frame = window.frame
+        if frame is None:
+            raise ValueError("nothing was pushed to the window yet")
+        n, self._tick = frame.n_ports, self._tick + 1
+        self._peers.follow(table, topology)
+        tainted = self._nursery.tainted(self._tick, n)
+        self._features.update(window, self._peers, tainted)
+        values = self._features.values
+        known = frame.age_s <= 3 * frame.interval_s
+        kind = self._peers.kind
+
+        anomaly, crossed = self._judge(values, kind, known)
+        evident = self._features.evident()
+        anomaly[~evident] *= np.float32(0.5)  # without physical evidence, never above the middle
+        crossed &= evident
+        physics = np.where(known, lane.judge(values), 0)
+        np.fmax(anomaly, np.where(physics > 0, physics, np.nan), out=anomaly, casting="same_kind")
+        crossed |= physics > 0
+        alarm = self._k_of_n(crossed)
+
+        rows = np.flatnonzero(alarm)
+        self._nursery.taint(self._tick, np.flatnonzero(crossed))
+        if self._tick > _SETTLE:
+            healthy = known & ~self._nursery.tainted(self._tick, n)
+            self._nursery.take(self._tick, kind, healthy, values)
+        self._training.step(self._tick, self._nursery, np.unique(kind[known]).tolist())
+        return Scores(
+            anomaly,
+            alarm,
+            {int(row): self._explain(values[:, row], int(kind[row])) for row in rows},
+            learning=not self._training.forests,
+            drift={_name(k): share for k, share in self._novel.items()},
+        )
+
+    def feedback(self, findings: Sequence[Finding]) -> None:
+        """What was diagnosed at this tick is not taken as healthy."""
+        rows = np.array(sorted({row for finding in findings for row in finding.rows}), np.intp)
+        if len(rows):
+            self._nursery.taint(self._tick, rows)
+
+    def state(self) -> dict[str, NDArray[np.float32]]:
+        """The training rows per kind, as plain arrays: what a restart should not lose."""
+        return {_name(kind): rows for kind, rows in self._nursery.samples().items()}
+
+    def restore(self, state: dict[str, NDArray[np.float32]]) -> None:
+        """Begin with the rows of an earlier run; forests are fitted from them at the first tick."""
+        kinds = {_name(kind): kind for kind in range(2 * len(PortRole))}
+        shaped = {kinds[n]: r for n, r in state.items() if n in kinds and r.shape[1] == len(NAMES)}
+        self._nursery.restore(shaped)
+        self._training.due_at_once = True
+
+    def _judge(
+        self, values: NDArray[np.float32], kind: NDArray[np.int16], known: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """float32[N] anomaly, NaN without a forest; bool[N] above the threshold."""
+        anomaly = np.full(len(kind), np.nan, np.float32)
+        crossed = np.zeros(len(kind), np.bool_)
+        for one, forest in self._training.forests.items():
+            mine = np.flatnonzero(known & (kind == one))
+            if not len(mine):
+                continue
+            anomaly[mine] = 0
+            part = values if len(mine) == values.shape[1] else values[:, mine]
+            out = np.flatnonzero(forest.stands_out(part))
+            self._novel[one] = 0.95 * self._novel.get(one, 0.0) + 0.05 * len(out) / len(mine)
+            if not len(out):
+                continue
+            rows = _furthest(part[:, out], forest, mine[out])
+            raw = forest.score(values[:, rows].T)
+            anomaly[rows] = forest.anomaly(raw)
+            above = rows[raw > forest.threshold]
+            if len(mine) < _CROWD or 2 * len(above) < len(mine):
+                crossed[above] = True
+                self._training.remember(one, values[:, above[:_REMEMBERED]].T)
+        return anomaly, crossed
+
+    def _k_of_n(self, crossed: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """bool[N]: above the threshold in k of the last n ticks. One bit a tick."""
+        grown = np.zeros(len(crossed) - len(self._above), np.uint8)
+        self._above = np.concatenate([self._above, grown])
+        mask = np.uint8((1 << self.config.alarm_within) - 1)
+        self._above = (((self._above << 1) | crossed) & mask).astype(np.uint8)
+        alarm: NDArray[np.bool_] = np.bitwise_count(self._above) >= self.config.alarm_polls
+        return alarm
+
+    def _explain(self, values: NDArray[np.float32], kind: int) -> tuple[str, ...]:
+        """The features that lie furthest above what healthy ports show, strongest first."""
+        forest = self._training.forests.get(kind)
+        usual = forest.ceiling if forest else np.zeros(len(values), np.float32)
+        excess = values / (usual + _FLOOR)
+        order = np.argsort(-excess, kind="stable")[:_EXPLAINED]
+        return tuple(NAMES[i] for i in order if excess[i] > 1)
+
+
+def _furthest(
+    values: NDArray[np.float32], forest: Forest, rows: NDArray[np.intp]
+) -> NDArray[np.intp]:
+    """The rows a forest looks at: all, or those that stand out furthest."""
+    if len(rows) <= _MOST_SCORED:
+        return rows
+    excess = (values / (forest.ceiling[:, None] + _FLOOR)).max(axis=0)
+    return rows[np.sort(np.argsort(-excess, kind="stable")[:_MOST_SCORED])]
+
+
+def _name(kind: int) -> str:
+    """`down/roce`, the words for a kind."""
+    technology = "infiniband" if kind % 2 else "roce"
+    return f"{PortRole(kind // 2).name.lower()}/{technology}"

@@ -1,0 +1,119 @@
+"""Whom a port is compared with: those of its role, technology, rail and job.
+
+Fewer than eight peers say little, so small groups merge upwards: without the job, without the
+rail, and at last nobody, which leaves a port with its own past alone.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fabricmon.model.ports import NO_PEER, PortRole
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fabricmon.model.ports import PortTable
+    from fabricmon.model.topology import Topology
+
+ENOUGH = 8
+"""Members below which a group says nothing."""
+_BINS = 64
+_FINEST = 1e-3
+_EDGES = np.geomspace(_FINEST, 1.0, _BINS - 1).astype(np.float32)
+_MIDDLES = np.concatenate([[0.0], np.sqrt(_EDGES[:-1] * _EDGES[1:]), [1.0]]).astype(np.float32)
+
+
+class Peers:
+    """Groups of one fabric, worked out anew when the table or the topology changes."""
+
+    def __init__(self) -> None:
+        """No ports yet."""
+        self._seen: tuple[int, int, int] | None = None
+        self.kind: NDArray[np.int16] = np.empty(0, np.int16)
+        """int16[N]: role x technology, which one forest is for."""
+        self.group: NDArray[np.int32] = np.empty(0, np.int32)
+        """int32[N]: peer group, -1 none."""
+        self.siblings: NDArray[np.int32] = np.empty(0, np.int32)
+        """int32[N]: ports of one switch that lead the same way, -1 where there is no other."""
+
+    def follow(self, table: PortTable, topology: Topology) -> None:
+        """Be up to date."""
+        seen = (len(table), table.version, id(topology))
+        if seen == self._seen:
+            return
+        self._seen = seen
+        self.kind = table.role.astype(np.int16) * 2 + table.infiniband
+        job = _jobs(table, topology)
+        self.group = np.full(len(table), -1, np.int32)
+        for key in (self.kind, _pair(self.kind, table.rail), _pair(self.kind, job)):
+            known = np.ones(len(table), np.bool_) if key is self.kind else key >= 0
+            _overwrite(self.group, key, known)
+        ways = (table.role == PortRole.UP) | (table.role == PortRole.ACROSS)
+        self.siblings = np.full(len(table), -1, np.int32)
+        _overwrite(self.siblings, _pair(table.node, table.role.astype(np.int64)), ways, enough=2)
+
+    def middle(self, share: NDArray[np.float32]) -> NDArray[np.float32]:
+        """float32[N]: the median of each port's peer group, of a share 0..1; NaN without peers.
+
+        Known to a tenth of its value, from a histogram of finer bins near zero.
+        """
+        out = np.full(len(share), np.nan, np.float32)
+        known = (self.group >= 0) & ~np.isnan(share)
+        if not known.any():
+            return out
+        groups = int(self.group.max()) + 1
+        bins = np.searchsorted(_EDGES, share[known], side="right")
+        counts = np.bincount(self.group[known] * _BINS + bins, minlength=groups * _BINS)
+        below = counts.reshape(groups, _BINS).cumsum(axis=1)
+        half = (below[:, -1:] + 1) // 2
+        median = _MIDDLES[np.argmax(below >= half, axis=1)]
+        member = self.group >= 0
+        out[member] = median[self.group[member]]
+        return out
+
+    def others(self, value: NDArray[np.float32]) -> NDArray[np.float32]:
+        """float32[N]: the mean of a port's siblings, itself left out; NaN without siblings."""
+        out = np.full(len(value), np.nan, np.float32)
+        known = (self.siblings >= 0) & ~np.isnan(value)
+        if not known.any():
+            return out
+        groups = int(self.siblings.max()) + 1
+        ids = self.siblings[known]
+        total = np.bincount(ids, value[known], groups)
+        count = np.bincount(ids, minlength=groups)
+        rest = np.maximum(count[ids] - 1, 1)
+        mean = (total[ids] - value[known]) / rest
+        out[known] = np.where(count[ids] > 1, mean, np.nan)
+        return out
+
+
+def _pair(one: NDArray[np.generic], other: NDArray[np.generic]) -> NDArray[np.int64]:
+    """int64[N]: one key of two, -1 where `other` is unknown (negative)."""
+    first, second = one.astype(np.int64), other.astype(np.int64)
+    return np.where(second >= 0, first * (int(second.max(initial=0)) + 1) + second, -1)
+
+
+def _overwrite(
+    group: NDArray[np.int32],
+    key: NDArray[np.generic],
+    known: NDArray[np.bool_],
+    enough: int = ENOUGH,
+) -> None:
+    """Put ports of the same key into a group of their own, where they are enough."""
+    _, place, count = np.unique(key, return_inverse=True, return_counts=True)
+    good = known & (count[place] >= enough)
+    group[good] = int(group.max(initial=-1)) + 1 + place[good]
+
+
+def _jobs(table: PortTable, topology: Topology) -> NDArray[np.int64]:
+    """int64[N]: the job of the host a port belongs to or faces, -1 none."""
+    of_node = np.full(len(table.nodes) + 1, -1, np.int64)
+    number = {name: i for i, name in enumerate(table.nodes)}
+    for j, job in enumerate(topology.jobs):
+        of_node[[number[host] for host in job.hosts if host in number]] = j
+    own = of_node[table.node]
+    facing = np.where(table.peer != NO_PEER, of_node[table.node[table.peer]], -1)
+    return np.where(own >= 0, own, facing)
