@@ -25,7 +25,7 @@ class Conditions:
     hidden   float64[E]  share of the speed that is left where the port does not admit to be slow
     takes    float64[E]  share of the link that its far end can take
     shows    float64[E]  share of that limit which the far end enforces by pausing
-    rough    float64[E]  share of the time the far end stops in gulps too long for congestion control
+    rough    float64[E]  share of time the far end stops for longer than senders adapt to
     loss     float64[E]  probability that a packet is damaged
     up       bool[E]     the link carries traffic
     leak     float64[E]  share of what arrives under pressure that finds no headroom

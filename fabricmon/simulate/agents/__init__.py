@@ -1,0 +1,1 @@
+"""The simulated fabric speaking real protocols on loopback, one module a protocol."""

@@ -1,0 +1,249 @@
+"""Simulated devices that speak gNMI over gRPC: Capabilities, and Subscribe (STREAM, ONCE, POLL).
+
+    agent = GnmiAgent("leaf1", mapping="cumulus")
+    address = await agent.start()                # 127.0.0.1:PORT
+    agent.update(batches)                        # sends what was subscribed to
+    await agent.stop()
+
+Time is that of the readings: a SAMPLE subscription is served when its interval has passed there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from fabricmon.formats import gnmi_path
+from fabricmon.formats.gnmi_proto import messages
+from fabricmon.mappings.gnmi import GnmiPaths
+from fabricmon.mappings.gnmi_write import GnmiWriter
+from fabricmon.simulate.agents.gnmi_stream import Leaf, Stream
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+
+    from fabricmon.model.readings import ReadingBatch
+    from fabricmon.model.topology import Topology
+
+
+class GnmiAgent:
+    """One device. Give it the batches of the whole fabric; it takes what is its own."""
+
+    def __init__(
+        self,
+        device: str,
+        mapping: str = "cumulus",
+        *,
+        users: Mapping[str, str] | None = None,
+        tls: tuple[bytes, bytes, bytes | None] | None = None,
+    ) -> None:
+        """`users` are names and passwords; `tls` is key, certificate, and the CA of clients."""
+        self.device = device
+        self._paths = GnmiPaths.load(mapping)
+        self._writer = GnmiWriter(self._paths)
+        self._users = dict(users or {})
+        self._tls = tls
+        self._leaves: dict[str, Leaf] = {}
+        self._streams: set[Stream] = set()
+        self._server: Any = None
+        self.connections = 0
+        """Subscriptions that were ever begun."""
+        self.silent = False
+        """Keep streams open, and send nothing: neither values nor the end of the first answer."""
+
+    async def start(self, address: str = "127.0.0.1:0") -> str:
+        """Serve; the address with the port that was given."""
+        import grpc  # noqa: PLC0415 - 30 MB that only served fabrics need
+
+        server = grpc.aio.server()
+        server.add_generic_rpc_handlers((_handlers(grpc, self),))
+        host, _, _ = address.rpartition(":")
+        if self._tls is None:
+            port = server.add_insecure_port(address)
+        else:
+            key, certificate, client_ca = self._tls
+            credentials = grpc.ssl_server_credentials(
+                [(key, certificate)], client_ca, require_client_auth=client_ca is not None
+            )
+            port = server.add_secure_port(address, credentials)
+        await server.start()
+        self._server = server
+        return f"{host}:{port}"
+
+    async def stop(self, grace_s: float = 0.0) -> None:
+        """End all streams (a GOAWAY, then `grace_s` for them to go)."""
+        server, self._server = self._server, None
+        for stream in list(self._streams):
+            stream.close()
+        if server is not None:
+            await server.stop(grace_s)
+
+    def neighbours(self, topology: Topology) -> None:
+        """What LLDP tells at this device."""
+        for link in topology.links:
+            for near, far in ((link.a, link.b), (link.b, link.a)):
+                if near.device == self.device:
+                    said = self._writer.neighbour(self._paths, near.port, far.device, far.port)
+                    self._set(said, near.port, 0)
+
+    def update(self, batches: Iterable[ReadingBatch]) -> None:
+        """Take new readings, and send them to whoever subscribed."""
+        for batch in batches:
+            if self.device not in batch.ports.device:
+                continue
+            for port in self._writer.ports(batch):
+                if port.device == self.device and port.leaves:
+                    self._set(port.leaves, port.port, port.time_ns)
+        if not self.silent:
+            for stream in self._streams:
+                stream.send(self._leaves)
+
+    def remove(self, port: str) -> None:
+        """A port is gone: its leaves are deleted, and clients are told."""
+        gone = [leaf for leaf in self._leaves.values() if leaf.port == port]
+        for leaf in gone:
+            del self._leaves[leaf.path]
+        for stream in self._streams:
+            stream.delete(gone)
+
+    def _set(self, said: Iterable[tuple[str, int | float | str]], port: str, time_ns: int) -> None:
+        for path, value in said:
+            leaf = self._leaves.get(path)
+            if leaf is None:
+                leaf = Leaf(path, gnmi_path.split(path), port, value, time_ns)
+                self._leaves[path] = leaf
+            else:
+                leaf.changed = leaf.changed or leaf.value != value
+                leaf.value, leaf.time_ns = value, time_ns
+
+    def allows(self, metadata: Sequence[tuple[str, str]]) -> bool:
+        """Whether the caller's name and password are good."""
+        given = dict(metadata)
+        if not self._users:
+            return True
+        password = self._users.get(str(given.get("username")))
+        return password is not None and password == given.get("password")
+
+    async def subscribe(self, requests: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """The answers to one Subscribe call."""
+        gnmi = messages()
+        request = await anext(requests, None)
+        if request is None or not request.HasField("subscribe"):
+            return
+        stream = Stream(self.device, request.subscribe, gnmi)
+        self.connections += 1
+        self._streams.add(stream)
+        try:
+            if not self.silent:
+                stream.send(self._leaves, everything=True)
+                stream.sync()
+            if request.subscribe.mode == gnmi.ListMode.ONCE:
+                stream.close()
+            polling = None
+            if request.subscribe.mode == gnmi.ListMode.POLL:
+                polling = asyncio.create_task(self._poll(stream, requests))
+            async for answer in stream.answers():
+                yield answer
+            if polling is not None:
+                polling.cancel()
+        finally:
+            self._streams.discard(stream)
+
+    async def _poll(self, stream: Stream, requests: AsyncIterator[Any]) -> None:
+        async for request in requests:
+            if request.HasField("poll"):
+                stream.send(self._leaves, everything=True)
+                stream.sync()
+        stream.close()
+
+    def capabilities(self) -> Any:
+        """The answer to Capabilities."""
+        gnmi = messages()
+        answer = gnmi.CapabilityResponse(gNMI_version="0.10.0")
+        for name in ("openconfig-interfaces", "openconfig-qos", "openconfig-lldp"):
+            answer.supported_models.add(name=name, organization="OpenConfig", version="1.0.0")
+        encoding = gnmi.Encoding
+        answer.supported_encodings.extend([encoding.PROTO, encoding.JSON_IETF, encoding.JSON])
+        return answer
+
+    def get(self, request: Any) -> Any:
+        """The answer to Get: one notification a port with what lies under the paths."""
+        gnmi = messages()
+        wanted = gnmi.SubscriptionList(prefix=request.prefix, encoding=request.encoding)
+        for path in request.path:
+            wanted.subscription.add(path=path)
+        stream = Stream(self.device, wanted, gnmi)
+        stream.send(self._leaves, everything=True)
+        return gnmi.GetResponse(notification=[answer.update for answer in stream.pending()])
+
+
+class GnmiFabric:
+    """One agent for each switch of a topology, each on a port of its own."""
+
+    def __init__(self, topology: Topology, mapping: str = "cumulus") -> None:
+        """Nothing listens before `start`."""
+        self.agents = {
+            node.name: GnmiAgent(node.name, mapping)
+            for node in topology.nodes
+            if node.kind == "switch"
+        }
+        self.addresses: dict[str, str] = {}
+        for agent in self.agents.values():
+            agent.neighbours(topology)
+
+    async def start(self, host: str = "127.0.0.1") -> dict[str, str]:
+        """Serve; addresses by device."""
+        for name, agent in self.agents.items():
+            self.addresses[name] = await agent.start(f"{host}:0")
+        return self.addresses
+
+    async def stop(self) -> None:
+        """End all."""
+        await asyncio.gather(*(agent.stop() for agent in self.agents.values()))
+
+    def update(self, batches: Sequence[ReadingBatch]) -> None:
+        """Give every agent its readings."""
+        for agent in self.agents.values():
+            agent.update(batches)
+
+
+def _handlers(grpc: Any, agent: GnmiAgent) -> Any:
+    gnmi = messages()
+
+    async def checked(context: Any) -> None:
+        if not agent.allows(context.invocation_metadata() or ()):
+            await context.abort(grpc.StatusCode.UNAUTHENTICATED, "unknown user or wrong password")
+
+    async def subscribe(requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
+        await checked(context)
+        async for answer in agent.subscribe(aiter(requests)):
+            yield answer
+
+    async def capabilities(_request: Any, context: Any) -> Any:
+        await checked(context)
+        return agent.capabilities()
+
+    async def get(request: Any, context: Any) -> Any:
+        await checked(context)
+        return agent.get(request)
+
+    return grpc.method_handlers_generic_handler(
+        "gnmi.gNMI",
+        {
+            "Subscribe": grpc.stream_stream_rpc_method_handler(
+                subscribe,
+                request_deserializer=gnmi.SubscribeRequest.FromString,
+                response_serializer=gnmi.SubscribeResponse.SerializeToString,
+            ),
+            "Capabilities": grpc.unary_unary_rpc_method_handler(
+                capabilities,
+                request_deserializer=gnmi.CapabilityRequest.FromString,
+                response_serializer=gnmi.CapabilityResponse.SerializeToString,
+            ),
+            "Get": grpc.unary_unary_rpc_method_handler(
+                get,
+                request_deserializer=gnmi.GetRequest.FromString,
+                response_serializer=gnmi.GetResponse.SerializeToString,
+            ),
+        },
+    )

@@ -1,0 +1,233 @@
+"""Episodes: a random fabric, a fault in it, and labels from its healthy twin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fabricmon.formats.interchange import Label
+from fabricmon.model.topology import Technology
+from fabricmon.simulate.campaign.draw import draw_benign, draw_topology, draw_traffic
+from fabricmon.simulate.campaign.faults import DRAW, Fault, Scene
+from fabricmon.simulate.engine.counters import ROW
+from fabricmon.simulate.fabric.wiring import wire
+from fabricmon.simulate.run import EPOCH_NS, Simulation, build_topology, grown
+from fabricmon.simulate.scenario import CollectorConfig, Scenario, ScenarioConfig
+from fabricmon.simulate.workload.timeline import place_jobs
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from fabricmon.simulate.events import AnyEvent
+
+_ROCE_ONLY = {"pfc-storm", "lossless-misconfig"}
+KINDS: dict[Technology, tuple[str, ...]] = {
+    Technology.ROCE: tuple(DRAW),
+    Technology.INFINIBAND: tuple(kind for kind in DRAW if kind not in _ROCE_ONLY),
+}
+"""Which kinds make sense on which technology."""
+
+_VICTIM_STALL = 0.02
+"""A victim is held back for at least this share of the time more than in its healthy twin."""
+
+_TRIES = 8
+_OVERSUBSCRIBED = {"oversubscription"}
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One labelled run. `labels` is empty for a healthy one."""
+
+    simulation: Simulation
+    labels: tuple[Label, ...]
+    kind: str
+    quiet_polls: int
+    """Polls before the first fault, for detectors to learn."""
+    iteration_s: float
+    """Shortest iteration of a job."""
+
+
+def episode(
+    kind: str,
+    *,
+    seed: int,
+    technology: Technology = Technology.ROCE,
+    poll: float = 1.0,
+    paused_time: bool = True,
+    second: str | None = None,
+    quiet_polls: int = 150,
+) -> Episode:
+    """A fault of `kind` (and one of `second`) in a fabric drawn from `seed`.
+
+    Draws that have no effect (a slow link nobody uses) are thrown away, at most eight of them.
+    """
+    for attempt in range(_TRIES):
+        rng = np.random.default_rng([seed, attempt, sorted(DRAW).index(kind)])
+        made = _attempt(rng, kind, second, technology, poll, quiet_polls, paused_time=paused_time)
+        if made is not None:
+            return made
+    raise ValueError(f"no {kind} came of seed {seed} on {technology.value}")
+
+
+def _attempt(
+    rng: np.random.Generator,
+    kind: str,
+    second: str | None,
+    technology: Technology,
+    poll: float,
+    quiet_polls: int,
+    *,
+    paused_time: bool,
+) -> Episode | None:
+    tight = kind in _OVERSUBSCRIBED or second in _OVERSUBSCRIBED
+    slack = float(rng.uniform(0.3, 0.5)) if tight else float(rng.uniform(1.0, 1.5))
+    topology = draw_topology(rng, technology, slack=slack)
+    wiring = wire(build_topology(topology, technology))
+    intensity = float(rng.uniform(0.3, 0.45)) * slack if tight else 0.0
+    traffic = draw_traffic(rng, len(wiring.cards), intensity=intensity, local=tight)
+    lasts = poll * int(rng.integers(20, 41))
+    iteration = min(job.compute + job.communicate for job in traffic.jobs)
+    if kind == "collective-stall":
+        lasts = max(lasts, 12 * iteration)
+    at = poll * quiet_polls + float(rng.uniform(0, 10 * poll))
+    end = at + lasts + 25 * poll
+    base = ScenarioConfig(
+        title=f"a random {kind}",
+        kind=kind,
+        technology=technology,
+        poll=poll,
+        duration=round(end / poll) * poll,
+        topology=topology,
+        traffic=traffic,
+        collector=CollectorConfig(paused_time=paused_time, per_device=False),
+    )
+    first_poll, last_poll = int(at / poll) + 1, int((at + lasts) / poll)
+    seed = int(rng.integers(1 << 31))
+
+    def means(events: Sequence[AnyEvent]) -> NDArray[np.float64]:
+        """float64[S,E]: mean amount per second while the fault lasts."""
+        config = base.model_copy(update={"duration": (last_poll + 1) * poll})
+        run = Simulation(Scenario(kind, config), seed=seed)
+        total: NDArray[np.float64] | None = None
+        for i, interval in enumerate(run.intervals(events)):
+            if first_poll <= i <= last_poll:
+                total = interval.amount if total is None else total + interval.amount
+        assert total is not None, "the fault lasts for some polls"
+        return total / ((last_poll - first_poll + 1) * poll)
+
+    scene = Scene(
+        rng,
+        wiring,
+        traffic,
+        place_jobs(wiring, traffic),
+        at,
+        lasts,
+        poll,
+        lambda events: means(events)[ROW["stall"]],
+    )
+    faults = [DRAW[name](scene) for name in (kind, second) if name]
+    benign = [] if rng.random() < 0.5 else [_early_change(rng, scene, quiet_polls * poll)]
+    labels = _labels(faults, benign, means, scene)
+    if labels is None:
+        return None
+    events = [*benign, *(event for fault in faults for event in fault.events)]
+    config = base.model_copy(update={"events": events})
+    simulation = Simulation(Scenario(f"{kind}-{seed}", config), seed=seed)
+    return Episode(simulation, labels, kind, quiet_polls, iteration)
+
+
+def _early_change(rng: np.random.Generator, scene: Scene, quiet_s: float) -> AnyEvent:
+    """Something harmless in the middle of the quiet time."""
+    at = float(rng.uniform(0.4, 0.7)) * quiet_s
+    return draw_benign(rng, scene.wiring, scene.traffic, at, 0.15 * quiet_s)
+
+
+def _labels(
+    faults: Sequence[Fault],
+    benign: Sequence[AnyEvent],
+    means: object,
+    scene: Scene,
+) -> tuple[Label, ...] | None:
+    """The truth, from twins that lack one fault each; None where a fault changes nothing."""
+    assert callable(means), "handed over by the attempt"
+    everything = means([*benign, *(e for f in faults for e in f.events)])
+    start = EPOCH_NS + round(scene.at * 1e9)
+    labels = []
+    for fault in faults:
+        others = [e for f in faults if f is not fault for e in f.events]
+        twin = means([*benign, *others])
+        if not _matters(everything, twin):
+            return None
+        worse = everything[ROW["stall"]] - twin[ROW["stall"]] > _VICTIM_STALL
+        labels.append(
+            Label(
+                kind=fault.kind,
+                start_ns=start,
+                end_ns=start + round(scene.lasts * 1e9),
+                causes=fault.causes,
+                victims=tuple(scene.wiring.ports[i] for i in np.flatnonzero(worse)),
+                reason=fault.reason,
+                accept=fault.accept,
+                trigger=fault.trigger,
+            )
+        )
+    return tuple(labels)
+
+
+def _matters(with_it: NDArray[np.float64], without: NDArray[np.float64]) -> bool:
+    """Whether somebody is held back, loses packets, or gets less through."""
+    stall = with_it[ROW["stall"]] - without[ROW["stall"]]
+    slower = with_it[ROW["bytes"]].sum() < 0.97 * without[ROW["bytes"]].sum()
+    rare = sum(
+        float(with_it[ROW[name]].sum() - without[ROW[name]].sum())
+        for name in ("damaged", "egress_drops", "ingress_drops", "downs")
+    )
+    return bool((stall > _VICTIM_STALL).any() or slower or rare > 0.2)
+
+
+def healthy_run(
+    *,
+    seed: int,
+    technology: Technology = Technology.ROCE,
+    poll: float = 10.0,
+    hours: float = 24.0,
+    ports: int = 0,
+    changes_per_hour: float = 2.0,
+    paused_time: bool = True,
+) -> Episode:
+    """A long run in which only harmless things happen, at least `changes_per_hour` of them.
+
+    Uplinks have room to spare, so that taking one out of service harms nobody.
+    """
+    rng = np.random.default_rng([seed, 77])
+    topology = draw_topology(rng, technology, slack=float(rng.uniform(1.6, 2.2)))
+    if ports:
+        topology = grown(topology, ports)
+    wiring = wire(build_topology(topology, technology))
+    traffic = draw_traffic(rng, len(wiring.cards))
+    duration = hours * 3600
+    count = int(np.ceil(hours * changes_per_hour))
+    slot = duration / max(count, 1)
+    events = [
+        draw_benign(rng, wiring, traffic, (i + 0.3) * slot, float(rng.uniform(0.1, 0.5)) * slot)
+        for i in range(count)
+    ]
+    config = ScenarioConfig(
+        title="a healthy day",
+        kind="healthy",
+        technology=technology,
+        poll=poll,
+        duration=duration,
+        topology=topology,
+        traffic=traffic,
+        collector=CollectorConfig(paused_time=paused_time, per_device=False),
+        events=events,
+        silent=True,
+    )
+    iteration = min(job.compute + job.communicate for job in traffic.jobs)
+    simulation = Simulation(Scenario(f"healthy-{seed}", config), seed=seed)
+    return Episode(simulation, (), "healthy", 0, iteration)
