@@ -6,9 +6,6 @@ the list of instances that have a value. After that a poll only fills its matric
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_left
-from collections import Counter as Tally
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -19,76 +16,11 @@ from fabricmon.model.counters import BY_ID, CATALOGUE, NO_QUEUE
 from fabricmon.model.readings import Column, PortSet, ReadingBatch, State
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-IF_TYPE = oid("1.3.6.1.2.1.2.2.1.3")
-_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f]+")
-
-
-class Walk:
-    """What an agent answered, by OID."""
-
-    def __init__(self, values: Mapping[Oid, int | bytes]) -> None:
-        """Sort once; columns are then found by bisection."""
-        self._values = values
-        self._oids = sorted(values)
-
-    def __len__(self) -> int:
-        return len(self._oids)
-
-    def column(self, column: Oid) -> Iterator[tuple[Oid, int | bytes]]:
-        """Index and value of every instance of a column, in order."""
-        size = len(column)
-        for i in range(bisect_left(self._oids, column), len(self._oids)):
-            found = self._oids[i]
-            if found[:size] != column:
-                return
-            if len(found) > size:
-                yield found[size:], self._values[found]
-
-    def number(self, instance: Oid) -> int | None:
-        """The value of one instance, if it is a number."""
-        value = self._values.get(instance)
-        return value if isinstance(value, int) else None
-
-    def octets(self, instance: Oid) -> bytes:
-        """The value of one instance, if it is a string; empty otherwise."""
-        value = self._values.get(instance)
-        return value if isinstance(value, bytes) else b""
-
-    def text(self, instance: Oid) -> str:
-        """The value of one instance as text; empty where there is none."""
-        return printable(self.octets(instance))
-
-
-def printable(raw: bytes) -> str:
-    """Octets as text without control characters (agents pad with NUL)."""
-    return _UNPRINTABLE.sub(" ", raw.decode("utf-8", "replace").rstrip("\0")).strip()
-
-
-def port_names(profile: Profile, walk: Walk) -> dict[int, str]:
-    """Name of every port by its number in the interface table; equal names get `#number`."""
-    names: dict[int, str] = {}
-    for column in map(oid, profile.ports.name):
-        for index, value in walk.column(column):
-            if len(index) == 1 and isinstance(value, bytes) and not names.get(index[0]):
-                names[index[0]] = printable(value)
-    types = {index[0]: value for index, value in walk.column(IF_TYPE)}
-    exclude = re.compile(profile.ports.exclude or r"(?!)")
-    kept = {
-        index: name
-        for index, name in names.items()
-        if name
-        and types.get(index, profile.ports.types[0]) in profile.ports.types
-        and not exclude.search(name)
-    }
-    tally = Tally(kept.values())
-    return {
-        index: name if tally[name] == 1 else f"{name}#{index}"
-        for index, name in sorted(kept.items())
-    }
+    from fabricmon.mappings.snmp_walk import Walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,15 +35,28 @@ class _Raw:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Instances:
+    """The M instances that a poll reads, ascending. Short-lived: plans are compiled from it.
+
+    place     int32[M]  flat position of each in the raw matrix [R,N]
+    adjacent  bool[M]   nothing that was walked stands between it and the one before
+    """
+
+    oids: list[Oid]
+    place: NDArray[np.int32]
+    adjacent: NDArray[np.bool_]
+
+    def __len__(self) -> int:
+        return len(self.oids)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Grid:
-    """What is read from one device and where it lands.
+    """Where what is read from one device lands.
 
     R raw rows: those of counts first (one or more per output column, in the order of `columns`),
-    then those of gauges, then the sample time where the device has one. N ports, M instances.
+    then those of gauges, then the sample time where the device has one. N ports.
 
-    oids  M instances to read in every poll, ascending
-    raw   int32[M]      the raw row of each
-    port  int32[M]      the port row of each
     base, base_state    uint64[R,N], uint8[R,N]: what a poll starts from (slow values, and
                         UNSUPPORTED where the device has no such instance)
     """
@@ -119,9 +64,6 @@ class Grid:
     profile: Profile
     ports: PortSet
     if_index: tuple[int, ...]
-    oids: list[Oid]
-    raw: NDArray[np.int32]
-    port: NDArray[np.int32]
     base: NDArray[np.uint64]
     base_state: NDArray[np.uint8]
     columns: tuple[Column, ...]
@@ -138,13 +80,19 @@ class Grid:
         """Matrices for one poll: everything that is to be read is MISSING."""
         return self.base.copy(), self.base_state.copy()
 
-    def fill(self, walk: Walk) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
+    def renamed(self, device: str) -> Grid:
+        """The same grid for a device that is called otherwise."""
+        return replace(self, ports=PortSet((device,) * len(self.ports), self.ports.port))
+
+    def fill(
+        self, instances: Instances, walk: Walk
+    ) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
         """The matrices, filled from a walk instead of a poll."""
         values, state = self.blank()
-        for instance, raw, port in zip(self.oids, self.raw, self.port, strict=True):
+        for instance, place in zip(instances.oids, instances.place.tolist(), strict=True):
             value = walk.number(instance)
             if value is not None:
-                values[raw, port], state[raw, port] = value & 0xFFFF_FFFF_FFFF_FFFF, State.OK
+                values.flat[place], state.flat[place] = value & 0xFFFF_FFFF_FFFF_FFFF, State.OK
         return values, state
 
     def batch(
@@ -206,8 +154,8 @@ def build(
     walk: Walk,
     queues: Collection[int] = (),
     keep: PortSet | None = None,
-) -> Grid:
-    """The grid of a device from one walk of `profile.columns`.
+) -> tuple[Grid, Instances]:
+    """The grid of a device from one walk of `profile.columns`, and what to read for it.
 
     `queues`: the only ones to read; empty means all. `keep`: the set in use until now; it stays the
     same object, with its order, where the same ports are still there under whatever numbers.
@@ -293,7 +241,7 @@ class _Builder:
                 found[read[0], read[1]] = value
         return found
 
-    def grid(self, ports: PortSet) -> Grid:
+    def grid(self, ports: PortSet) -> tuple[Grid, Instances]:
         order = sorted(
             self._found, key=lambda raw: (raw.row.entry.is_gauge, raw.code, raw.queue, raw.part)
         )
@@ -303,26 +251,22 @@ class _Builder:
         clock = self._sample_times()
         base = np.zeros((len(order) + bool(clock), len(ports)), np.uint64)
         state = np.full(base.shape, State.UNSUPPORTED, np.uint8)
-        oids: list[tuple[Oid, int, int]] = []
+        wanted: list[tuple[Oid, int]] = []
         for r, raw in enumerate(order):
             for port, (instance, value) in self._found[raw].items():
                 if raw.row.slow:
                     base[r, port], state[r, port] = value, State.OK
                 else:
                     state[r, port] = State.MISSING
-                    oids.append((instance, r, port))
+                    wanted.append((instance, r * len(ports) + port))
         for instance, port in clock:
             state[-1, port] = State.MISSING
-            oids.append((instance, len(order), port))
+            wanted.append((instance, len(order) * len(ports) + port))
         _absent_parts(state, starts, len(counts))
-        oids.sort()
-        return Grid(
+        grid = Grid(
             self._profile,
             ports,
             self._if_index,
-            [instance for instance, _, _ in oids],
-            np.array([raw for _, raw, _ in oids], np.int32),
-            np.array([port for _, _, port in oids], np.int32),
             base,
             state,
             tuple(columns),
@@ -335,6 +279,17 @@ class _Builder:
                 (raw.row.factor * self._units.get(raw.row.counter, 1.0), raw.row.is_)
                 for raw in gauges
             ),
+        )
+        return grid, self._instances(wanted)
+
+    def _instances(self, wanted: list[tuple[Oid, int]]) -> Instances:
+        wanted.sort()
+        oids = [instance for instance, _ in wanted]
+        position = self._walk.positions(oids)
+        return Instances(
+            oids,
+            np.array([place for _, place in wanted], np.int32),
+            np.diff(position, prepend=-1) == 1,
         )
 
     @staticmethod

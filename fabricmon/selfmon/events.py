@@ -38,6 +38,8 @@ class Event(Enum):
     FALLBACK = (Level.WARNING, "a slower way of reading is used, and why")
     MAPPING_CHOSEN = (Level.DEBUG, "a mapping was chosen for a target")
 
+    REPLY_REFUSED = (Level.DEBUG, "a reply was late, double, forged or malformed: it was not used")
+
     RECORD_SKIPPED = (Level.WARNING, "a record of a dump could not be read")
     VALUE_IGNORED = (Level.DEBUG, "a value is not of the catalogue")
     VALUE_SUSPECT = (Level.WARNING, "values are read, but their source treats them oddly")

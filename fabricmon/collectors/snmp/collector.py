@@ -14,14 +14,18 @@ from fabricmon.collectors.snmp.enrich import (
     SYS_UPTIME,
     Device,
     device_names,
-    make_grid,
     survey,
 )
+from fabricmon.collectors.snmp.fast_path.security import Community, Usm
+from fabricmon.collectors.snmp.fast_path.session import FastSession
+from fabricmon.collectors.snmp.fast_path.wire import Wire
 from fabricmon.collectors.snmp.lldp import neighbours, topology
+from fabricmon.collectors.snmp.plan import compile_plan
 from fabricmon.collectors.snmp.reference import ReferenceEngines, ReferenceSession
 from fabricmon.errors import ConfigError, PollError, Reason
+from fabricmon.formats import snmp_usm
 from fabricmon.mappings.snmp import SnmpMappings
-from fabricmon.mappings.snmp_grid import lacking
+from fabricmon.mappings.snmp_grid import build, lacking
 from fabricmon.model.readings import Poll, State
 from fabricmon.selfmon import Event
 
@@ -51,6 +55,7 @@ class SnmpCollector:
         self._access: dict[str, Access] = {}
         self._mappings: SnmpMappings | None = None
         self._engines = ReferenceEngines()
+        self._wire = Wire(config, context)
 
     async def start(self) -> None:
         """Read the mappings and refuse credentials that cannot work. Raises `ConfigError`."""
@@ -75,6 +80,7 @@ class SnmpCollector:
                 device.session.close()
                 device.session = None
         self._engines.close()
+        self._wire.close()
 
     async def poll(self, target: Target) -> Poll:
         """Read every counter of one switch."""
@@ -113,11 +119,12 @@ class SnmpCollector:
         self, device: Device, session: Session, grid: Grid, *, discontinuity: bool = False
     ) -> tuple[ReadingBatch, Counter[Reason], bool]:
         """One reading, what it lost, and whether the device turned out to be another one."""
+        assert device.plan is not None
         values, state = grid.blank()
         begun = self._context.clock.now_ns()
         scalars, read = await asyncio.gather(
             session.get((SYS_UPTIME, IF_TABLE_LAST_CHANGE)),
-            session.read(grid, values, state),
+            session.read(device.plan, values, state),
             return_exceptions=True,
         )
         if isinstance(read, BaseException):
@@ -184,21 +191,18 @@ class SnmpCollector:
     async def _survey(self, device: Device) -> None:
         assert self._mappings is not None
         assert device.session is not None
-        found = await survey(device.session, self._mappings, device.target)
+        found, walk = await survey(device.session, self._mappings, device.target)
         now = self._context.clock.monotonic()
         device.survey, device.surveyed_at, device.doubtful = found, now, False
         if device.uptime_cs is None:
             device.restarted(found.uptime_cs, now)
-        for name, label in device_names(list(self._devices.values())).items():
-            self._adopt(self._devices[name], label, fresh=name == device.target.name)
-
-    def _adopt(self, device: Device, name: str, *, fresh: bool) -> None:
-        """Give a device its grid; again for one whose name turned out not to be its alone."""
-        if device.survey is None or not (fresh or name != device.name):
-            return
-        device.name = name
+        names = device_names(list(self._devices.values()))
+        device.name = names[device.target.name]
         keep = device.grid.ports if device.grid is not None else None
-        device.grid = make_grid(device.survey, name, self._config.queues, keep)
+        device.grid, instances = build(
+            found.profile, device.name, found.index.names, walk, self._config.queues, keep
+        )
+        device.plan = compile_plan(instances)
         self._context.report.emit(
             Event.MAPPING_CHOSEN,
             device.target.name,
@@ -206,14 +210,35 @@ class SnmpCollector:
             ports=len(device.grid.ports),
             lacks=device.grid.lacks,
         )
+        self._rename(names)
+
+    def _rename(self, names: dict[str, str]) -> None:
+        """Give new names to devices whose name turned out not to be theirs alone."""
+        for target, name in names.items():
+            device = self._devices[target]
+            if device.grid is not None and name != device.name:
+                device.name, device.grid = name, device.grid.renamed(name)
 
     async def _session(self, target: Target) -> Session:
-        address = await _resolve(target)
-        how = self._access[target.name]
-        return ReferenceSession(target.name, address[:2], how, self._config, self._engines)
+        name, how = target.name, self._access[target.name]
+        family, address = await _resolve(target)
+        covered = how.auth in snmp_usm.COVERED_AUTH and how.priv in snmp_usm.COVERED_PRIV
+        if how.engine == "fast" and covered:
+            clock = self._context.clock
+            security = (
+                Community(how.secret("community")) if how.version == 2 else Usm(name, how, clock)
+            )
+            return FastSession(
+                name, family, address, how, security, self._config, clock, self._wire
+            )
+        if how.engine == "fast":
+            self._context.report.emit(
+                Event.FALLBACK, name, way="pysnmp", why=f"{how.auth} with {how.priv}"
+            )
+        return ReferenceSession(name, address, how, self._config, self._engines)
 
 
-async def _resolve(target: Target) -> tuple[str, int]:
+async def _resolve(target: Target) -> tuple[socket.AddressFamily, tuple[str, int]]:
     """The numeric address of a target: `host`, `host:port`, `[v6]:port`."""
     host, port = _split(target.address)
     try:
@@ -223,7 +248,8 @@ async def _resolve(target: Target) -> tuple[str, int]:
             Reason.UNREACHABLE,
             f"{target.name}: the address {host!r} is not known: {error.strerror}",
         ) from error
-    return str(found[0][4][0]), int(found[0][4][1])
+    family, _, _, _, address = found[0]
+    return family, (str(address[0]), int(address[1]))
 
 
 def _split(address: str) -> tuple[str, int]:

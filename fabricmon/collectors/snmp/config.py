@@ -37,6 +37,8 @@ class SnmpConfig(Settings):
     """How often it is sent again."""
     max_repetitions: Annotated[int, Field(ge=1, le=500)] = 50
     """Values asked for in one request; adapts downwards to what a device can answer."""
+    reply_octets: Annotated[int, Field(ge=484, le=60_000)] = 1400
+    """Longest reply asked for. Above the path's MTU, one lost fragment loses the whole reply."""
     in_flight: Annotated[int, Field(ge=1, le=64)] = 4
     """Requests a device may have to answer at the same time."""
     pace: Annotated[int, Field(ge=0)] = 0

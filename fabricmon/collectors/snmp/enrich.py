@@ -10,21 +10,22 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from fabricmon.collectors.snmp.ports import IF_ALIAS, IF_DESCR, IF_NAME, IF_PHYS_ADDRESS, PortIndex
 from fabricmon.collectors.snmp.session import walk
 from fabricmon.errors import PollError, Reason
 from fabricmon.mappings.snmp import oid
-from fabricmon.mappings.snmp_grid import IF_TYPE, Walk, build, port_names, printable
+from fabricmon.mappings.snmp_walk import IF_TYPE, Walk, port_names, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
 
     from fabricmon.api import Target
+    from fabricmon.collectors.snmp.plan import Plan
     from fabricmon.collectors.snmp.session import Session
     from fabricmon.formats.ber import Oid
     from fabricmon.formats.snmp import Varbind
     from fabricmon.mappings.snmp import Profile, SnmpMappings
     from fabricmon.mappings.snmp_grid import Grid
-    from fabricmon.model.readings import PortSet
 
 SYS_DESCR = oid("1.3.6.1.2.1.1.1.0")
 SYS_OBJECT_ID = oid("1.3.6.1.2.1.1.2.0")
@@ -32,8 +33,6 @@ SYS_UPTIME = oid("1.3.6.1.2.1.1.3.0")
 SYS_NAME = oid("1.3.6.1.2.1.1.5.0")
 IF_TABLE_LAST_CHANGE = oid("1.3.6.1.2.1.31.1.5.0")
 LLDP_CHASSIS = oid("1.0.8802.1.1.2.1.3.2.0")
-IF_DESCR, IF_NAME = oid("1.3.6.1.2.1.2.2.1.2"), oid("1.3.6.1.2.1.31.1.1.1.1")
-IF_PHYS_ADDRESS, IF_ALIAS = oid("1.3.6.1.2.1.2.2.1.6"), oid("1.3.6.1.2.1.31.1.1.1.18")
 
 _SCALARS = (SYS_DESCR, SYS_OBJECT_ID, SYS_UPTIME, SYS_NAME, IF_TABLE_LAST_CHANGE, LLDP_CHASSIS)
 _IDENTITY = (IF_TYPE, IF_DESCR, IF_NAME, IF_PHYS_ADDRESS, IF_ALIAS)
@@ -51,6 +50,7 @@ class Device:
     """The `device` label; empty until the device has said who it is."""
     survey: Survey | None = None
     grid: Grid | None = None
+    plan: Plan | None = None
     uptime_cs: int | None = None
     uptime_at: float = 0.0
     surveyed_at: float = 0.0
@@ -72,22 +72,20 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What a device said of itself in one slow walk."""
+    """What a device said of itself in one slow walk. The walk itself is not kept: it is large."""
 
     profile: Profile
-    walk: Walk
+    index: PortIndex
     sys_name: str
     sys_descr: str
     chassis: str
     """LLDP chassis id, as hexadecimal digits; empty where there is none."""
     uptime_cs: int | None
     last_change: int | None
-    names: dict[int, str]
-    """Port name by number in the interface table."""
     lost: Counter[Reason]
 
 
-async def survey(session: Session, mappings: SnmpMappings, target: Target) -> Survey:
+async def survey(session: Session, mappings: SnmpMappings, target: Target) -> tuple[Survey, Walk]:
     """Ask a device who it is and walk what its mapping knows.
 
     Raises `PollError` where it does not answer or has no names for its ports: a device whose names
@@ -111,17 +109,17 @@ async def survey(session: Session, mappings: SnmpMappings, target: Target) -> Su
         reason = next(iter(lost), Reason.NO_DATA)
         raise PollError(reason, f"{target.name}: it names no Ethernet port in its interface table")
     last_change, uptime = _value(scalars, IF_TABLE_LAST_CHANGE), _value(scalars, SYS_UPTIME)
-    return Survey(
+    said = Survey(
         profile,
-        tree,
+        PortIndex(names, tree),
         printable(_octets(scalars, SYS_NAME)),
         sys_descr,
         _octets(scalars, LLDP_CHASSIS).hex(),
         uptime if isinstance(uptime, int) else None,
         last_change if isinstance(last_change, int) else None,
-        names,
         lost,
     )
+    return said, tree
 
 
 async def walk_columns(
@@ -145,11 +143,6 @@ async def walk_columns(
         for column in dict.fromkeys(columns):
             group.create_task(one(column))
     return found, lost
-
-
-def make_grid(survey: Survey, device: str, queues: Collection[int], keep: PortSet | None) -> Grid:
-    """The grid to poll a surveyed device with."""
-    return build(survey.profile, device, survey.names, survey.walk, queues, keep)
 
 
 def label(name: str, chassis: str, target: str) -> str:

@@ -7,26 +7,20 @@ on one port, port ids are names, MAC addresses, or the peer's ifIndex written as
 from __future__ import annotations
 
 import re
-from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from fabricmon.collectors.snmp.enrich import (
-    IF_ALIAS,
-    IF_DESCR,
-    IF_NAME,
-    IF_PHYS_ADDRESS,
-    walk_columns,
-)
+from fabricmon.collectors.snmp.enrich import walk_columns
 from fabricmon.errors import PollError
 from fabricmon.mappings.snmp import oid
-from fabricmon.mappings.snmp_grid import Walk, printable
+from fabricmon.mappings.snmp_walk import Walk, printable
 from fabricmon.model.topology import Link, Node, PortFacts, PortId, Topology
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable
 
-    from fabricmon.collectors.snmp.enrich import Device, Survey
+    from fabricmon.collectors.snmp.enrich import Device
+    from fabricmon.collectors.snmp.ports import PortIndex
     from fabricmon.collectors.snmp.session import Session
     from fabricmon.formats.ber import Oid
 
@@ -37,7 +31,6 @@ _CHASSIS_KIND, _CHASSIS, _PORT_KIND, _PORT, _PORT_DESCR, _SYS_NAME, _SYS_DESCR, 
 )
 _LOC_KIND, _LOC_PORT, _LOC_DESCR = ((*_LOCAL, n) for n in (2, 3, 4))
 _BRIDGE_PORT = oid("1.3.6.1.2.1.17.1.4.1.2")
-_SPEED = oid("1.3.6.1.2.1.31.1.1.1.15")
 _COLUMNS = (
     _CHASSIS_KIND, _CHASSIS, _PORT_KIND, _PORT, _PORT_DESCR, _SYS_NAME, _SYS_DESCR, _CAPS,
     _LOC_KIND, _LOC_PORT, _LOC_DESCR, _BRIDGE_PORT,
@@ -45,7 +38,6 @@ _COLUMNS = (
 
 _MAC_CHASSIS, _MAC_PORT, _NAME_PORT, _LOCAL_PORT = 4, 3, 5, 7
 _SWITCHING = 0x28  # the bits for bridge and router in the first octet of the capabilities
-_K = TypeVar("_K", bytes, str)
 _HOST_SYSTEM = re.compile(
     r"\b(Ubuntu|Debian GNU|Red Hat|Rocky|CentOS|AlmaLinux|SUSE|Windows|ESXi|ConnectX|BlueField)\b"
 )
@@ -125,59 +117,6 @@ def _row(seen: Walk, suffix: Oid, local: int, mark: int, kind: int) -> Neighbour
     )
 
 
-class PortIndex:
-    """The ports of one device by everything LLDP may call them."""
-
-    def __init__(self, survey: Survey) -> None:
-        """Index names, descriptions, aliases and addresses; doubled ones are not used."""
-        self.names = survey.names
-        self._by_text: dict[str, str] = {}
-        for column in (IF_ALIAS, IF_DESCR, IF_NAME):
-            self._by_text.update(_unique(survey, column, printable))
-        self._by_text.update({name: name for name in survey.names.values()})
-        self._by_mac = _unique(survey, IF_PHYS_ADDRESS, bytes)
-
-    def by_text(self, text: str) -> str | None:
-        """The port of that name, description or alias, also where one side abbreviates."""
-        if not text:
-            return None
-        found = self._by_text.get(text)
-        if found is not None:
-            return found
-        alike = {name for known, name in self._by_text.items() if same_name(text, known)}
-        return alike.pop() if len(alike) == 1 else None
-
-    def by_mac(self, mac: bytes) -> str | None:
-        """The port with that address, if it is the only one."""
-        return self._by_mac.get(mac)
-
-    def by_number(self, text: str) -> str | None:
-        """The port whose ifIndex is written in `text`."""
-        return self.names.get(int(text)) if text.isdigit() and len(text) < 11 else None
-
-
-def _unique(survey: Survey, column: Oid, key: Callable[[bytes], _K]) -> dict[_K, str]:
-    found = [
-        (key(value), survey.names[suffix[0]])
-        for suffix, value in survey.walk.column(column)
-        if isinstance(value, bytes) and value.strip(b"\0 ") and suffix[0] in survey.names
-    ]
-    tally = Counter(text for text, _ in found)
-    return {text: name for text, name in found if tally[text] == 1}
-
-
-_NAME = re.compile(r"([A-Za-z][A-Za-z-]*?)[ -]?(\d.*)$")
-
-
-def same_name(a: str, b: str) -> bool:
-    """Whether one name abbreviates the other: `Gi1/0/8` and `GigabitEthernet1/0/8`."""
-    left, right = _NAME.match(a), _NAME.match(b)
-    if left is None or right is None or left[2] != right[2]:
-        return False
-    one, two = sorted((left[1].lower(), right[1].lower()), key=len)
-    return two.startswith(one)
-
-
 def local_port(ports: PortIndex, seen: Walk, number: int) -> str | None:
     """Our port behind a local port number: by its id, then as ifIndex, then as bridge port."""
     raw, kind = seen.octets((*_LOC_PORT, number)), seen.number((*_LOC_KIND, number))
@@ -217,7 +156,7 @@ def topology(device: Device, seen: Walk, others: Iterable[Device]) -> Topology:
     """What one device knows: itself, its ports, and the cable behind each port."""
     assert device.survey is not None
     book = _Book(others)
-    ports = book.ports(device)
+    ports = device.survey.index
     best: dict[str, Neighbour] = {}
     for row in rows(seen):
         port = local_port(ports, seen, row.local)
@@ -228,7 +167,7 @@ def topology(device: Device, seen: Walk, others: Iterable[Device]) -> Topology:
             best[port] = row
     nodes = {device.name: Node(device.name, "switch", guid=device.survey.chassis)}
     links = []
-    speeds = _speeds(device.survey)
+    speeds = ports.speeds
     for port, row in sorted(best.items()):
         peer = book.find(row)
         name = peer.name if peer is not None else row.label
@@ -236,18 +175,10 @@ def topology(device: Device, seen: Walk, others: Iterable[Device]) -> Topology:
             continue
         kind = "switch" if peer is not None else row.kind
         nodes.setdefault(name, Node(name, kind, guid=row.chassis.hex()))
-        far = remote_port(row, book.ports(peer) if peer is not None else None)
+        far = remote_port(row, peer.survey.index if peer is not None and peer.survey else None)
         links.append(Link(PortId(device.name, port), PortId(name, far), speeds.get(port, 0.0)))
-    facts = (PortFacts(PortId(device.name, port), bps) for port, bps in speeds.items() if bps)
+    facts = (PortFacts(PortId(device.name, port), bps) for port, bps in speeds.items())
     return Topology(tuple(nodes.values()), tuple(links), tuple(facts))
-
-
-def _speeds(survey: Survey) -> Mapping[str, float]:
-    return {
-        survey.names[suffix[0]]: float(value) * 1e6
-        for suffix, value in survey.walk.column(_SPEED)
-        if suffix[0] in survey.names and isinstance(value, int)
-    }
 
 
 class _Book:
@@ -255,7 +186,6 @@ class _Book:
 
     def __init__(self, devices: Iterable[Device]) -> None:
         self._devices = [device for device in devices if device.survey is not None]
-        self._indexes: dict[str, PortIndex] = {}
         self._by_chassis: dict[str, Device | None] = {}
         self._by_name: dict[str, Device | None] = {}
         for device in self._devices:
@@ -274,14 +204,6 @@ class _Book:
         if found is None:
             found = self._by_name.get(row.sys_name.partition(".")[0])
         return found
-
-    def ports(self, device: Device) -> PortIndex:
-        """The ports of a device by all their names."""
-        name = device.target.name
-        if name not in self._indexes:
-            assert device.survey is not None
-            self._indexes[name] = PortIndex(device.survey)
-        return self._indexes[name]
 
     def rank(self, row: Neighbour) -> tuple[bool, bool, bool, int]:
         """Which of several neighbours on one port is the one at the other end of the cable."""

@@ -9,7 +9,6 @@ import asyncio
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from fabricmon.collectors.snmp.session import walk
 from fabricmon.errors import PollError, Reason
 from fabricmon.formats import ber
 from fabricmon.formats.snmp import Varbind
@@ -22,8 +21,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fabricmon.collectors.snmp.config import Access, SnmpConfig
+    from fabricmon.collectors.snmp.plan import Plan
     from fabricmon.formats.ber import Oid
-    from fabricmon.mappings.snmp_grid import Grid
 
 _AUTH = {
     "none": "USM_AUTH_NONE",
@@ -118,36 +117,27 @@ class ReferenceSession:
         return await self._ask("bulk_cmd", (0, self._config.max_repetitions), [after])
 
     async def read(
-        self, grid: Grid, values: NDArray[np.uint64], state: NDArray[np.uint8]
+        self, plan: Plan, values: NDArray[np.uint64], state: NDArray[np.uint8]
     ) -> Counter[Reason]:
-        """Walk every column of the grid."""
+        """Get every instance by name, some at a time."""
         lost: Counter[Reason] = Counter()
-        got: dict[Oid, Varbind] = {}
-        columns = dict.fromkeys(
-            column
-            for row in grid.profile.rows
-            if not row.slow
-            for column, _ in row.columns()
-            if any(oid[: len(column)] == column for oid in grid.oids)
-        )
-        if grid.profile.sample_time:
-            columns[grid.profile.sample_time] = None
-        for column in columns:
+        flat, flat_state = values.reshape(-1), state.reshape(-1)
+        pieces = plan.pieces(self._config.max_repetitions, self._config.reply_octets)
+        for first, stop, _ in pieces:
+            places = plan.place[first:stop].tolist()
             try:
-                reason = await walk(self, column, got)
+                got = await self.get([ber.decode_oid(oid) for oid in plan.encoded(first, stop)])
             except PollError as error:
-                reason = error.reason
-            if reason is not None:
-                lost[reason] += 1
-        if not got and lost:
-            raise PollError(next(iter(lost)), f"{self._name}: the counters were not answered")
-        for instance, raw, port in zip(grid.oids, grid.raw, grid.port, strict=True):
-            varbind = got.get(instance)
-            if varbind is not None and isinstance(varbind.value, int):
-                values[raw, port] = varbind.value & 0xFFFF_FFFF_FFFF_FFFF
-                state[raw, port] = State.OK
-            else:
-                lost[Reason.NO_DATA] += 1
+                if not first:
+                    raise
+                lost[error.reason] += len(places)
+                continue
+            for place, varbind in zip(places, got, strict=False):
+                if isinstance(varbind.value, int):
+                    flat[place] = varbind.value & 0xFFFF_FFFF_FFFF_FFFF
+                    flat_state[place] = State.OK
+                else:
+                    lost[Reason.UNEXPECTED] += 1
         return lost
 
     def close(self) -> None:

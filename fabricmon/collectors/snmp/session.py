@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from fabricmon.collectors.snmp.plan import Plan
     from fabricmon.formats.ber import Oid
     from fabricmon.formats.snmp import Varbind
-    from fabricmon.mappings.snmp_grid import Grid
 
 MAX_WALK = 200_000
 """Varbinds of one column; an agent that invents more is cut off."""
@@ -31,9 +31,9 @@ class Session(Protocol):
         """Some varbinds that follow `after`; as many as this agent manages in one reply."""
 
     async def read(
-        self, grid: Grid, values: NDArray[np.uint64], state: NDArray[np.uint8]
+        self, plan: Plan, values: NDArray[np.uint64], state: NDArray[np.uint8]
     ) -> Counter[Reason]:
-        """Fill the matrices from all instances of `grid`; the count of what was lost."""
+        """Fill the matrices [R,N] from all instances of `plan`; the count of what was lost."""
 
     def close(self) -> None:
         """Forget what is under way."""
