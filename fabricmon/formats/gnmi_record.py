@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from fabricmon.formats import gnmi_path
-from fabricmon.formats.series import UNMAPPED, Resolver, Samples
+from fabricmon.formats.series import Resolver, Samples
 from fabricmon.model.topology import Link, Node, PortId, Topology
 
 if TYPE_CHECKING:
@@ -59,16 +59,24 @@ class Recorder:
 
     def readings(self, device: str, time_ns: int, readings: Iterable[Reading]) -> None:
         """Take what a device said at one time."""
-        for elements, value in readings:
-            written = gnmi_path.text(elements)
-            key = (device, written, "")
-            series = self._series.get(key)
-            if series is None:
-                path, keys = gnmi_path.join(elements)
-                series = self._resolve(key, device, path, keys, value)
-            if series >= 0:
-                self.samples.put(series, value)
+        self.put_readings(device, readings)
         self.samples.stamp(time_ns)
+
+    def put_readings(self, device: str, readings: Iterable[Reading]) -> None:
+        """Take readings whose time follows (`samples.stamp`)."""
+        for elements, value in readings:
+            series = self.resolve(device, elements, value)
+            if series is not None and series >= 0:
+                self.samples.put(series, value)
+
+    def resolve(self, device: str, elements: Sequence[Element], value: object) -> int | None:
+        """The series of a path; None where the leaf spoke of a neighbour."""
+        key = (device, gnmi_path.text(elements), "")
+        series = self._series.get(key)
+        if series is None:
+            path, keys = gnmi_path.join(elements)
+            return self._resolve(key, device, path, keys, value)
+        return series
 
     def values(
         self,
@@ -79,10 +87,10 @@ class Recorder:
         """Take plain paths whose keys stand apart."""
         for path, keys, value in readings:
             key = (device, path, str(keys))
-            series = self._series.get(key)
+            series: int | None = self._series.get(key)
             if series is None:
                 series = self._resolve(key, device, path, keys, value)
-            if series >= 0:
+            if series is not None and series >= 0:
                 self.samples.put(series, value)
         self.samples.stamp(time_ns)
 
@@ -93,16 +101,25 @@ class Recorder:
         path: str,
         keys: Mapping[str, str],
         value: object,
-    ) -> int:
+    ) -> int | None:
         fact = self._resolver.neighbour(path, keys)
         if fact is not None:  # not cached: what it says may change
             port, who, field = fact
             self._neighbours.setdefault((device, port, who), {})[field] = str(value)
-            return UNMAPPED
+            return None
         if len(self._series) >= _MAX_PATHS:
             self._series.clear()
         series = self._series[key] = self.table.find(device, path, keys)
         return series
+
+    def end(self, device: str, elements: Sequence[Element]) -> None:
+        """The device deleted a path: what lies under it has no value any more."""
+        self.deleted += 1
+        gone = gnmi_path.text(elements)
+        for (owner, written, _), series in self._series.items():
+            below = written[len(gone) : len(gone) + 1] in ("", "/", "[")
+            if owner == device and below and series >= 0 and written.startswith(gone):
+                self.samples.ended.append(series)
 
     def topology(self) -> Topology | None:
         """The cables that LLDP named so far; None where it named none."""

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 _MAX_TEXTS = 1_000_000
 _MAX_FORMS = 2_000
-_START = b'{"name":'
-_TIME = b',"timestamp":'
-_TAGS = b',"tags":{'
+_HEAD = re.compile(rb'\[?(\{"name":"(?:[^"\\]|\\.)*","timestamp":([0-9]{1,19}),"tags":\{)')
 _VALUES = b'},"values":{'
 _LEVEL = -2
 _SCALAR = re.compile(rb'"(?:[^"\\]|\\.)*"|[^",{}\[\]]+')
@@ -49,78 +47,77 @@ class EventLines:
         """Values go to `recorder`."""
         self._recorder = recorder
         self._samples = recorder.samples
-        # The text of a one-value event up to its number: twice the series (plus one: the number is
-        # bare), UNMAPPED, or _LEVEL minus the series of a gauge.
+        # One-value events by their text up to the number: the code of a bare count (-1 unmapped);
+        # and of everything else, where a gauge is _LEVEL minus its series.
+        self._bare: dict[bytes, int] = {}
         self._single: dict[bytes, int] = {}
         # The tags of an event with several values: the form its values had last.
         self._forms: dict[bytes, _Form] = {}
         self._by_layout: dict[tuple[bytes, ...], tuple[re.Pattern[bytes], list[int]]] = {}
-        self._names: set[bytes] = set()
 
     def line(self, line: bytes) -> bool:
         """Take a line `[{"name":…},…]` or `{"name":…}`; False (and nothing taken) if it is not one.
 
         A line that turns out to be broken further on leaves nothing behind.
         """
-        array = line[:1] == b"["
-        if not line.startswith(_START, array) or not line.endswith(b"}}]" if array else b"}}"):
+        found = _HEAD.match(line)
+        end = -3 if line[:1] == b"[" else -2
+        if found is None or line[end:] != b"}}]"[:-end]:
             return False
-        i = line.find(_TIME)
-        j = line.find(b",", i + 13)
-        stamp = line[i + 13 : j]
-        if i < 0 or not line.startswith(_TAGS, j) or not stamp.isdigit() or len(stamp) > 19:
-            return False
-        if line[array:i] not in self._names and not self._learn_name(line[array + 8 : i]):
-            return False
-        head = line[array : j + 9]
-        mark = self._samples.mark()
-        for event in line[j + 9 : -3 if array else -2].split(b"}},%b" % head):
-            if not (self._known(event) or self._learn(head, event)):
-                self._samples.undo(mark)
-                return False
-        self._samples.stamp(int(stamp))
+        head, stamp = found.groups()
+        events = line[found.end() : end].split(b"}}," + head)
+        samples, bare = self._samples, self._bare
+        if len(events) == 1 and self._known_form(events[0]):
+            samples.stamp(int(stamp))
+            return True
+        mark = None
+        for event in events:
+            text, _, number = event.rpartition(b":")
+            code = bare.get(text)
+            if code is not None and number.isdigit() and len(number) < 20:
+                samples.codes.append(code)
+                samples.digits.append(number)
+            elif not (self._known_single(text, number) or self._known_form(event)):
+                mark = mark or samples.mark()
+                if not self._learn(head, event):
+                    samples.undo(mark)
+                    return False
+        samples.stamp(int(stamp))
         return True
 
-    def _known(self, event: bytes) -> bool:
-        """Take `TAGS},"values":{"PATH":NUMBER` if its text was seen before."""
-        text, _, number = event.rpartition(b":")
+    def _known_single(self, text: bytes, number: bytes) -> bool:
+        """Take `TAGS},"values":{"PATH":` with a number that is quoted, or no count."""
         code = self._single.get(text)
         if code is None:
-            return self._known_form(event)
-        samples = self._samples
-        if code >= 0:
-            digits = number if code & 1 else number[1:-1]
-            if digits.isdigit() and len(digits) < 20 and (code & 1 or _quoted(number)):
-                samples.codes.append(code)
-                samples.digits.append(digits)
-                return True
             return False
-        try:
-            value = orjson.loads(number)
-        except orjson.JSONDecodeError:
+        if code >= 0:
+            digits = number[1:-1]
+            good = _quoted(number) and digits.isdigit() and len(digits) < 20
+            if good:
+                self._samples.codes.append(code)
+                self._samples.digits.append(digits)
+            return good
+        value = _loads(number)
+        if value is None or isinstance(value, dict | list):
             return False
         if code != UNMAPPED:
-            samples.put(_LEVEL - code, value)
-        return not isinstance(value, dict | list)
+            self._samples.put(_LEVEL - code, value)
+        return True
 
     def _known_form(self, event: bytes) -> bool:
+        """Take `TAGS},"values":{…` with several values, if the text around them is as before."""
         k = event.find(_VALUES)
         form = self._forms.get(event[:k])
-        found = form.pattern.fullmatch(event, k + 12) if form is not None else None
-        if form is None or found is None:
+        if form is None:
+            return False
+        found = form.pattern.fullmatch(event, k + 12)
+        if found is None:
             return False
         samples, groups = self._samples, found.groups()
         samples.codes.extend(form.codes)
         samples.digits.extend([groups[i] for i in form.counts] if form.counts else groups)
         for group, series in form.levels:
             samples.put(series, orjson.loads(groups[group]))
-        return True
-
-    def _learn_name(self, name: bytes) -> bool:
-        if not isinstance(_loads(name), str):
-            return False
-        if len(self._names) < _MAX_FORMS:
-            self._names.add(_START + name)
         return True
 
     def _learn(self, head: bytes, event: bytes) -> bool:
@@ -143,8 +140,10 @@ class EventLines:
             self._code(tags, path, text) for path, (_, text) in zip(values, items, strict=True)
         ]
         if len(items) == 1:
-            if len(self._single) < _MAX_TEXTS:
-                self._single[event[: k + 12] + items[0][0]] = codes[0]
+            if len(self._single) + len(self._bare) < _MAX_TEXTS:
+                bare = codes[0] >= UNMAPPED and items[0][1].isdigit() and codes[0] & 1
+                known = self._bare if bare else self._single
+                known[event[: k + 12] + items[0][0]] = codes[0]
         elif len(self._forms) < _MAX_TEXTS:
             form = self._form(items, codes)
             if form is not None:

@@ -29,6 +29,7 @@ UNMAPPED = -1
 EXACT = 1 << 53
 """Integers above this may have been rounded by a writer that keeps numbers as floats."""
 
+_HELD = frozenset({"oper_up", "admin_up", "speed_bps"})
 _TOP = 1 << 64
 _FLOAT, _BITS = struct.Struct("=d"), struct.Struct("=Q")
 
@@ -69,7 +70,10 @@ class SeriesTable:
         self.resolver = resolver
         self.gauges: list[Callable[[object], float | None] | None] = []
         """By series: how a level is read, None for counts."""
+        self.held_columns: set[int] = set()
+        """Columns of the layout whose levels devices send only when they change."""
         self.refused = 0
+        """Series beyond the limit."""
         self._limit = limit
         self._known: dict[tuple[int, int], int] = {}
         self._claims: dict[tuple[int, str, int], tuple[int, int]] = {}
@@ -102,6 +106,8 @@ class SeriesTable:
         self._claims[claim] = (place.rank, series)
         self._known[port, column] = series
         self._store(series, port, column)
+        if place.column.counter.id in _HELD:
+            self.held_columns.add(column)
         self.gauges.append(place.gauge)
         return series
 
@@ -114,11 +120,15 @@ class SeriesTable:
     def __len__(self) -> int:
         return len(self.gauges)
 
+    def where(self, series: int) -> tuple[int, int]:
+        """Port and column of a series, in the numbers of the layout."""
+        return int(self._port[series]), int(self._column[series])
+
     def chunk(
         self, series: NDArray[np.int32], time_ns: NDArray[np.int64], raw: NDArray[np.uint64]
     ) -> Chunk:
         """Samples in the numbers of the layout; those of replaced series are left out."""
-        port = self._port[series]
+        port = np.where(series >= 0, self._port[series], UNMAPPED)
         state = np.full(len(series), State.OK, np.uint8)
         made = Chunk(time_ns, port, self._column[series], raw, state)
         return made if port.min(initial=0) >= 0 else made.part(port >= 0)
@@ -134,7 +144,7 @@ class Samples:
         """Numbers are those of `table`."""
         self.table = table
         self.codes: list[int] = []
-        """Twice the series, plus 1 where the number was a bare JSON number."""
+        """Twice the series, plus 1 where the number was a bare JSON number; -1 for no series."""
         self.digits: list[bytes] = []
         """The values, at most 2^64-1 each."""
         self.rounded = 0
@@ -145,6 +155,8 @@ class Samples:
         """Values that got the time they were received, since they had none."""
         self.foreign_units = 0
         """Values whose time was not in nanoseconds."""
+        self.ended: list[int] = []
+        """Series that a device deleted."""
         self._times: list[int] = []
         self._counts: list[int] = []
         self._stamped = 0
@@ -194,7 +206,7 @@ class Samples:
             return
         codes = np.array(self.codes, np.int32)
         raw = np.fromstring(b",".join(self.digits), np.uint64, sep=",")
-        self.rounded += int(np.count_nonzero((codes & 1) & (raw > EXACT)))
+        self.rounded += int(np.count_nonzero((codes & 1) & (codes >= 0) & (raw > EXACT)))
         stamps, foreign, untimed = nanoseconds(np.array(self._times, np.int64), received_ns)
         counts = np.array(self._counts, np.int64)
         self.foreign_units += int(counts[foreign].sum())
@@ -207,6 +219,12 @@ class Samples:
         self._times.clear()
         self._counts.clear()
         self._stamped = 0
+
+    def drop_oldest(self) -> int:
+        """Forget the chunk that was packed first; how many values that were."""
+        dropped = len(self._chunks.pop(0)) if self._chunks else 0
+        self._packed -= dropped
+        return dropped
 
     def take(self) -> Chunk:
         """Everything packed, in order of time, and begin anew."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _QUEUES = range(8)
 _MAX_UNMATCHED = 20_000
 _KEY = re.compile(r"\[([^=\]]+)=([^\]]*)\]")
+_WORD = re.compile(r"\{\w+\}")
 _LAST_NUMBER = re.compile(r"(\d+)\D*$")
 
 
@@ -108,6 +109,7 @@ class GnmiPaths:
         self._leaves: dict[str, _Leaf] = {}
         self._neighbours: dict[str, _Leaf] = {}
         self.rows: list[PathRow] = []
+        self.lldp: list[NeighbourRow] = []
         self.unmatched: Tally[str] = Tally()
         """Plain paths that no row knows, with how often they were asked for (not: sent)."""
         self.unkeyed: Tally[str] = Tally()
@@ -118,6 +120,7 @@ class GnmiPaths:
                 for leaf, plain in _compiled(row):
                     self._leaves[plain] = leaf
             for neighbour in mapping.neighbours:
+                self.lldp.append(neighbour)
                 for leaf, plain in _compiled(neighbour):
                     self._neighbours[plain] = leaf
 
@@ -159,6 +162,21 @@ class GnmiPaths:
         port = leaf.port.of(keys)
         who = leaf.queue.of(keys) if leaf.queue is not None else ""
         return None if port is None else Neighbour(port, who or "", leaf.row.field)
+
+    def subscriptions(self) -> list[tuple[str, bool]]:
+        """Paths to subscribe to, and whether what is there is sent on change (states, LLDP)."""
+        containers: dict[str, bool] = {}
+        for path, on_change in (
+            *((row.path, row.read in ("state", "speed")) for row in self.rows),
+            *((row.path, True) for row in self.lldp),
+        ):
+            wild = _WORD.sub("*", path)
+            containers.setdefault(wild if on_change else wild.rpartition("/")[0], on_change)
+        return [
+            (path, on_change)
+            for path, on_change in containers.items()
+            if not any(path.startswith(f"{other}/") for other in containers)
+        ]
 
     @staticmethod
     def _miss(tally: Tally[str], path: str) -> None:

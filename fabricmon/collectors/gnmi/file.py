@@ -16,6 +16,7 @@ from pydantic import Field
 from fabricmon.collectors.gnmi.tail import Followed, News, Tail
 from fabricmon.errors import FormatError, PollError, Reason
 from fabricmon.formats.base import Layout
+from fabricmon.formats.continuity import Continuity
 from fabricmon.formats.gnmi import GnmiDecoder
 from fabricmon.formats.gnmi_record import Recorder
 from fabricmon.formats.series import SeriesTable, polls
@@ -105,6 +106,7 @@ class _Source:
         self._layout = Layout(target.name)
         table = SeriesTable(self._layout, self.paths)
         self.recorder = Recorder(table, self.paths, device=target.name)
+        self._continuity = Continuity(table)
         self._tail = Tail(target.address, config.backlog)
         self._decoders: dict[int, GnmiDecoder] = {}
         self._lost: dict[Reason, int] = {}
@@ -135,7 +137,8 @@ class _Source:
             quiet = clock.monotonic() - self._last_news
             raise PollError(Reason.NO_DATA, f"{self._target.address}: no news for {quiet:.0f} s")
         self._tell_oddities()
-        batches = tuple(polls(self._layout, self.recorder.samples.take()))
+        chunk = self._continuity.apply(self.recorder.samples.take())
+        batches = tuple(polls(self._layout, chunk))
         lost, self._lost = self._lost, {}
         return Poll(batches, lost)
 

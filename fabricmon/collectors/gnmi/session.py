@@ -1,0 +1,277 @@
+"""One gNMI target: a subscription that is kept alive, and what came of it since the last poll."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+from fabricmon.errors import PollError, Reason
+from fabricmon.formats import gnmi_path
+from fabricmon.formats.base import Layout
+from fabricmon.formats.continuity import Continuity
+from fabricmon.formats.gnmi_notification import NotificationReader, write_path
+from fabricmon.formats.gnmi_proto import SERVICE, messages
+from fabricmon.formats.gnmi_record import Recorder
+from fabricmon.formats.series import SeriesTable, polls
+from fabricmon.mappings.gnmi import GnmiPaths
+from fabricmon.model.readings import Poll
+from fabricmon.selfmon import Event
+
+if TYPE_CHECKING:
+    from fabricmon.api import Context, Target
+    from fabricmon.collectors.gnmi.live import GnmiConfig
+
+_PACK_EVERY = 256
+"""Messages between two packings: numbers as text take more room than in an array."""
+_FIRST_BACKOFF_S = 1.0
+_OPTIONS = (
+    ("grpc.keepalive_time_ms", 60_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.max_receive_message_length", 64 << 20),
+    ("grpc.enable_retries", 0),
+)
+
+
+class Session:
+    """Subscribes, reads, and subscribes again whenever the stream ends, falls silent or lies."""
+
+    def __init__(self, target: Target, config: GnmiConfig, context: Context) -> None:
+        """Nothing is opened before `run` or the first `once`."""
+        self._target, self._config, self._context = target, config, context
+        self.paths = GnmiPaths.load(target.mapping or "openconfig", config.mappings)
+        self._layout = Layout(target.name)
+        table = SeriesTable(self._layout, self.paths)
+        self.recorder = Recorder(table, self.paths, device=target.name)
+        self._reader = NotificationReader(self.recorder, target.name)
+        self._continuity = Continuity(table)
+        self._lost: dict[Reason, int] = {}
+        self._unpacked = 0
+        self._call: Any = None
+        self._changed = asyncio.Event()  # the first answer is complete, or there will be none
+        self._answered = asyncio.Event()  # so is the answer to the last request
+        self.synced = False
+        """The device sent everything once. Being connected is not enough."""
+        self._error: PollError | None = None
+        self._since = 0.0  # when the subscription was sent
+        self._heard = 0.0  # when the last message came
+
+    async def run(self) -> None:
+        """Keep the subscription alive until cancelled."""
+        failures = 0
+        while True:
+            try:
+                await self._stream()
+                self._fail(PollError(Reason.UNREACHABLE, "the device ended the stream"))
+            except PollError as error:
+                self._fail(error)
+            failures = 0 if self.synced else failures + 1
+            self._lose_session()
+            longest = min(_FIRST_BACKOFF_S * 2**failures, self._config.backoff)
+            spread = crc32(f"{self._target.name}{failures}".encode()) % 1000 / 1000
+            await self._context.clock.sleep(longest * (0.5 + spread / 2))
+
+    async def poll(self) -> Poll:
+        """What came since the last poll. Raises `PollError` while there is no live subscription."""
+        if not self.synced and self._error is None:
+            await self._changed.wait()  # the first poll waits for the first answer
+        self._watch()
+        if not self.synced:
+            raise self._error or PollError(Reason.NO_DATA, "connected, but nothing was sent yet")
+        if self._config.mode == "poll":
+            await self._ask()
+        return self._collected()
+
+    async def once(self) -> Poll:
+        """Subscribe, read everything once, and leave. Raises `PollError`."""
+        self._lose_session()
+        await self._stream()
+        if not self.synced:
+            raise PollError(Reason.TRUNCATED, "the stream ended before everything was sent")
+        return self._collected()
+
+    async def _ask(self) -> None:
+        """Ask for everything, and wait for the end of the answer. Raises `PollError`."""
+        call, gnmi = self._call, messages()
+        self._answered.clear()
+        if call is not None:
+            await call.write(gnmi.SubscribeRequest(poll=gnmi.Poll()))
+            await self._answered.wait()
+        if not self.synced:
+            raise self._error or PollError(Reason.NO_DATA, "the stream ended")
+
+    def _watch(self) -> None:
+        """Give up a stream that is silent, or that never gets to the end of its first answer."""
+        now = self._context.clock.monotonic()
+        if self._call is None:
+            return
+        unsynced = not self.synced and now - self._since > self._config.sync_timeout
+        silent = self.synced and now - self._heard > self._config.silence
+        silent = silent and self._config.mode == "stream"
+        if unsynced or silent:
+            what = "silent" if silent else "connected, but not synchronised"
+            self._fail(PollError(Reason.NO_DATA, f"{what} for too long; subscribing again"))
+            self._context.report.emit(Event.FALLBACK, self._target.name, why=what)
+            self.synced = False
+            self._call.cancel()
+
+    async def _stream(self) -> None:
+        """One subscription, to its end. Raises `PollError`."""
+        import grpc  # noqa: PLC0415 - 30 MB that only live gNMI needs
+
+        gnmi = messages()
+        channel = self._channel(grpc)
+        try:
+            method = channel.stream_stream(
+                f"{SERVICE}Subscribe",
+                request_serializer=gnmi.SubscribeRequest.SerializeToString,
+                response_deserializer=gnmi.SubscribeResponse.FromString,
+            )
+            self._call = call = method(metadata=self._metadata())
+            self._since = self._context.clock.monotonic()
+            await call.write(self._request(gnmi))
+            while (message := await call.read()) is not grpc.aio.EOF:
+                self._take(message)
+                if self.synced and self._config.mode == "once":
+                    return
+            code = await call.code()
+            if code is not grpc.StatusCode.OK:
+                raise _failure(code.name, await call.details())
+        except grpc.aio.AioRpcError as error:
+            raise _failure(error.code().name, error.details()) from error
+        except asyncio.InvalidStateError as error:
+            raise PollError(Reason.UNEXPECTED, f"the stream broke: {error}") from error
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            raise PollError(Reason.NO_DATA, "the stream was given up") from None
+        finally:
+            self._call = None
+            await channel.close()
+
+    def _take(self, message: Any) -> None:
+        clock = self._context.clock
+        self._heard = clock.monotonic()
+        if message.sync_response:
+            self.synced, self._error = True, None
+            self._changed.set()
+            self._answered.set()
+            return
+        if not message.HasField("update"):
+            return
+        samples = self.recorder.samples
+        try:
+            self._reader.take(message.update, clock.now_ns())
+        except (ValueError, TypeError, AttributeError, OverflowError) as error:
+            self._count(Reason.MALFORMED, 1)
+            self._context.report.emit(Event.RECORD_SKIPPED, self._target.name, reason=str(error))
+        self._unpacked += 1
+        if self._unpacked >= _PACK_EVERY:
+            self._pack()
+            while len(samples) > self._config.buffer:
+                self._count(Reason.LIMIT, samples.drop_oldest())
+
+    def _pack(self) -> None:
+        self._unpacked = 0
+        self.recorder.samples.pack(self._context.clock.now_ns())
+
+    def _collected(self) -> Poll:
+        self._pack()
+        samples = self.recorder.samples
+        for series in samples.ended:
+            self._continuity.end(*self.recorder.table.where(series))
+        samples.ended.clear()
+        chunk = self._continuity.apply(samples.take())
+        lost, self._lost = self._lost, {}
+        return Poll(tuple(polls(self._layout, chunk)), lost)
+
+    def _count(self, reason: Reason, count: int) -> None:
+        self._lost[reason] = self._lost.get(reason, 0) + count
+
+    def _fail(self, error: PollError) -> None:
+        if self._error is None or error.reason is not Reason.NO_DATA:
+            self._error = error
+        self._changed.set()
+        self._answered.set()
+
+    def _lose_session(self) -> None:
+        self.synced = False
+        self._continuity.forget()
+
+    def _request(self, gnmi: Any) -> Any:
+        config = self._config
+        request = gnmi.SubscribeRequest()
+        wanted = request.subscribe
+        wanted.mode = getattr(gnmi.ListMode, config.mode.upper())
+        wanted.encoding = getattr(gnmi.Encoding, config.encoding.upper())
+        for path, mode, interval in config.wanted(self.paths):
+            entry = wanted.subscription.add(mode=getattr(gnmi.SubscriptionMode, mode.upper()))
+            write_path(gnmi_path.split(path), entry.path)
+            if mode == "sample":
+                entry.sample_interval = round(interval * 1e9)
+        return request
+
+    def _metadata(self) -> list[tuple[str, str]]:
+        credential = self._target.credential
+        if credential is None:
+            return []
+        found = []
+        for word in ("username", "password"):
+            secret = credential.secrets.get(word)
+            text = secret.reveal() if secret is not None else credential.options.get(word, "")
+            if text:
+                found.append((word, text))
+        return found
+
+    def _channel(self, grpc: Any) -> Any:
+        """A new channel, with certificates as they are on disk now."""
+        options = self._target.options or {}
+        extra: list[tuple[str, int | str]] = [*_OPTIONS]
+        if name := options.get("server_name"):
+            extra.append(("grpc.ssl_target_name_override", str(name)))
+        if options.get("insecure"):
+            return grpc.aio.insecure_channel(self._target.address, options=extra)
+        credentials = grpc.ssl_channel_credentials(
+            self._file("ca"), self._file("key"), self._file("cert")
+        )
+        return grpc.aio.secure_channel(self._target.address, credentials, options=extra)
+
+    def _file(self, word: str) -> bytes | None:
+        credential = self._target.credential
+        if credential is None:
+            return None
+        secret = credential.secrets.get(word)
+        if secret is not None:
+            return secret.reveal().encode() + b"\n"
+        path = credential.options.get(word)
+        if not path:
+            return None
+        try:
+            return Path(path).read_bytes()
+        except OSError as error:
+            raise PollError(Reason.PERMISSION, f"{path}: {error.strerror}") from error
+
+
+_REASONS = {
+    "UNAUTHENTICATED": Reason.AUTHENTICATION,
+    "PERMISSION_DENIED": Reason.PERMISSION,
+    "DEADLINE_EXCEEDED": Reason.TIMEOUT,
+    "NOT_FOUND": Reason.NOT_FOUND,
+    "UNIMPLEMENTED": Reason.NOT_FOUND,
+    "RESOURCE_EXHAUSTED": Reason.LIMIT,
+    "UNAVAILABLE": Reason.UNREACHABLE,
+    "CANCELLED": Reason.REFUSED,
+}
+
+
+def _failure(code: str, details: str | None) -> PollError:
+    text = (details or "").splitlines()[0][:200] if details else code
+    reason = _REASONS.get(code, Reason.UNEXPECTED)
+    lowered = text.lower()
+    if reason is Reason.UNREACHABLE and ("certificate" in lowered or "handshake" in lowered):
+        reason = Reason.AUTHENTICATION
+    elif reason is Reason.UNREACHABLE and "refused" in lowered:
+        reason = Reason.REFUSED
+    return PollError(reason, f"{code.lower()}: {text}")

@@ -1,0 +1,173 @@
+"""Notifications as they come off the wire, into samples.
+
+Paths are looked up by their serialized bytes, so that a path that was seen before costs one
+dictionary look-up and no text.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from fabricmon.formats import gnmi_json, gnmi_path, gnmic
+from fabricmon.formats.gnmi_path import Element
+from fabricmon.formats.series import UNMAPPED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from fabricmon.formats.gnmi_record import Recorder
+
+_MAX_PATHS = 500_000
+_LEVEL = -2
+_JSON = ("json_ietf_val", "json_val")
+
+
+class NotificationReader:
+    """Reads the stream of one target."""
+
+    def __init__(self, recorder: Recorder, device: str) -> None:
+        """`device` names the target where a notification's prefix does not."""
+        self._recorder = recorder
+        self._samples = recorder.samples
+        self._device = device
+        # By prefix, by path: the series of a count, UNMAPPED, _LEVEL minus the series of a gauge;
+        # or the series of a JSON subtree's leaves by name.
+        self._known: dict[bytes, dict[bytes, int | dict[str, int]]] = {}
+        self._paths = 0
+
+    def take(self, notification: Any, received_ns: int) -> None:
+        """Take one notification; its deletes end series."""
+        prefix = notification.prefix
+        known = self._known.get(key := prefix.SerializeToString())
+        if known is None:
+            known = self._known[key] = {}
+        samples = self._samples
+        for update in notification.update:
+            path, value = update.path, update.val
+            code = known.get(path.SerializeToString())
+            count = value.uint_val
+            if code.__class__ is int and (count or value.HasField("uint_val")):
+                if code >= 0:
+                    samples.codes.append(2 * code)
+                    samples.digits.append(b"%d" % count)
+                elif code != UNMAPPED:
+                    samples.put(_LEVEL - code, count)
+            else:
+                self._odd(known, code, prefix, update)
+        samples.stamp(notification.timestamp or received_ns)
+        for path in notification.delete:
+            self._recorder.end(self.device(prefix), [*elements(prefix), *elements(path)])
+
+    def device(self, prefix: Any) -> str:
+        """Who speaks."""
+        return gnmi_path.host(prefix.target) if prefix.target else self._device
+
+    def _odd(self, known: dict[bytes, Any], code: Any, prefix: Any, update: Any) -> None:
+        """Everything that is not a positive count of a known path."""
+        kind = update.val.WhichOneof("value") or ""
+        if kind in _JSON:
+            text = getattr(update.val, kind)
+            value = gnmi_json.loads(text, lenient=True)
+            if isinstance(value, dict):
+                self._subtree(known, code, prefix, update.path, value)
+                return
+        else:
+            value = scalar(update.val, kind) if kind else _deprecated(update)
+        if isinstance(value, dict | list):
+            self._resolve_all(prefix, update.path, value)
+            return
+        if not isinstance(code, int):
+            code = self._learn(known, prefix, update.path, value)
+        if code != UNMAPPED:
+            series = code if code >= 0 else _LEVEL - code
+            self._samples.put(series, value if kind in _JSON else _exact(value))
+
+    def _learn(self, known: dict[bytes, Any], prefix: Any, path: Any, value: object) -> int:
+        steps = [*elements(prefix), *elements(path)]
+        series = self._recorder.resolve(self.device(prefix), steps, value)
+        if series is None:
+            return UNMAPPED
+        level = series >= 0 and self._samples.table.gauges[series] is not None
+        code = _LEVEL - series if level else series
+        self._remember(known, path, code)
+        return code
+
+    def _subtree(
+        self, known: dict[bytes, Any], code: Any, prefix: Any, path: Any, value: dict[str, Any]
+    ) -> None:
+        """A JSON object: cheap where all its members are leaves that were seen before."""
+        if not isinstance(code, dict):
+            code = {}
+            self._remember(known, path, code)
+        samples = self._samples
+        for name, leaf in value.items():
+            series = code.get(name)
+            if series is None:
+                if isinstance(leaf, dict | list):
+                    self._resolve_all(prefix, path, {name: leaf})
+                    continue
+                step = Element(gnmi_path.bare(name), {})
+                steps = [*elements(prefix), *elements(path), step]
+                found = self._recorder.resolve(self.device(prefix), steps, leaf)
+                if found is None:
+                    continue
+                series = code[name] = found
+            if series >= 0:
+                samples.put(series, leaf)
+
+    def _resolve_all(self, prefix: Any, path: Any, value: object) -> None:
+        steps = [*elements(prefix), *elements(path)]
+        self._recorder.put_readings(self.device(prefix), gnmic.leaves(steps, value))
+
+    def _remember(self, known: dict[bytes, Any], path: Any, what: object) -> None:
+        self._paths += 1
+        if self._paths > _MAX_PATHS:
+            self._known.clear()
+            known.clear()
+            self._paths = 0
+        known[path.SerializeToString()] = what
+
+
+def elements(path: Any) -> list[Element]:
+    """The elements of a wire path, module prefixes off; keys without an element go before."""
+    steps: list[Element] = []
+    for part in path.elem:
+        keys = {gnmi_path.bare(key): value for key, value in part.key.items()}
+        name = gnmi_path.bare(part.name)
+        if name:
+            steps.append(Element(name, keys))
+        elif steps:
+            steps[-1] = Element(steps[-1].name, {**steps[-1].keys, **keys})
+    for text in path.element:
+        steps.extend(gnmi_path.split(text))
+    return steps
+
+
+def scalar(value: Any, kind: str) -> object:
+    """The plain value of a TypedValue."""
+    inner = getattr(value, kind)
+    if kind == "decimal_val":
+        digits, precision = inner.digits, inner.precision
+        return digits / 10**precision if 0 < precision <= 18 else digits
+    if kind == "leaflist_val":
+        return [scalar(entry, entry.WhichOneof("value") or "string_val") for entry in inner.element]
+    return inner
+
+
+def _deprecated(update: Any) -> object:
+    """The value of servers that still fill the field before `val`."""
+    return gnmi_json.loads(update.value.value, lenient=True)
+
+
+def _exact(value: object) -> object:
+    """Integers of the wire are exact, however large; as text they are not taken for rounded."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def write_path(steps: Iterable[Element], path: Any) -> Any:
+    """Fill a wire path."""
+    for name, keys in steps:
+        elem = path.elem.add(name=name)
+        for key, text in keys.items():
+            elem.key[key] = text
+    return path
