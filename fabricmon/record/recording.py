@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from fabricmon.errors import FormatError
 from fabricmon.formats.compressed import plain
-from fabricmon.record.codec import FABRIC, MARK, VERSION, Decoder
+from fabricmon.record.codec import FABRIC, MARK, VERSION, Decoder, schema
 from fabricmon.record.writer import SUFFIX
 from fabricmon.selfmon import Event
 
@@ -91,10 +91,11 @@ def _reader(stream: Any, file: str) -> Any:
 
     try:
         reader = pa.ipc.open_stream(stream)
-    except (pa.ArrowException, OSError) as error:
+        metadata = reader.schema.metadata or {}
+        version = metadata.get(MARK.encode(), b"").decode("ascii", "replace")
+        fits = reader.schema.equals(schema(""))
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise FormatError(f"not readable as a recording: {error}", file=file) from error
-    metadata = reader.schema.metadata or {}
-    version = metadata.get(MARK.encode(), b"").decode("ascii", "replace")
-    if version != str(VERSION):
+    if version != str(VERSION) or not fits:
         raise FormatError(f"a recording of version {version or 'unknown'}", file=file)
     return reader
