@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from fabricmon.collectors.infiniband.native.counters import Outcome
     from fabricmon.model.readings import ReadingBatch
 
+ANY = "any"
+"""The address that stands for the first active port of this host."""
+
 _NO_DATA = "the subnet has no port with a LID: is a subnet manager running?"
 _SWEEP_SHARE = 20
 """A sweep is repeated no sooner than this many times its own length."""
@@ -36,10 +39,11 @@ def make(target: Target, config: InfinibandConfig, context: Context, names: dict
     if Path(target.address).is_absolute():
         folder = Folder(target.name, Path(target.address), context, config.max_age)
         return FolderWay(known, folder)
-    tools = ToolsWay(known, Tools(target.name, target.address, config, context), context, config)
+    adapter = "" if target.address == ANY else target.address
+    tools = ToolsWay(known, Tools(target.name, adapter, config, context), context, config)
     if config.read == "tools":
         return tools
-    native = NativeWay(known, Pump(target.address, config), target, context, config)
+    native = NativeWay(known, Pump(adapter, config), target, context, config)
     return native if config.read == "native" else AutoWay(native, tools, target, context)
 
 
