@@ -42,8 +42,6 @@ _CROWD = 16
 """From so many ports of a kind on, half of them above the threshold are a new workload."""
 _MOST_SCORED = 16_384
 """Ports a tick that a forest judges at the most, the ones that stand out furthest first."""
-_REMEMBERED = 16
-"""Alarmed rows a tick that are kept for the next canary."""
 _FLOOR = np.float32(0.05)
 _EXPLAINED = 3
 
@@ -103,9 +101,10 @@ class ForestDetector:
         alarm = self._k_of_n(crossed)
 
         rows = np.flatnonzero(alarm)
+        self._training.remember(kind[rows], values[:, rows].T)
         self._nursery.taint(self._tick, np.flatnonzero(crossed))
         if self._tick > _SETTLE:
-            healthy = known & ~self._nursery.tainted(self._tick, n)
+            healthy = known & ~evident & ~self._nursery.tainted(self._tick, n)
             self._nursery.take(self._tick, kind, healthy, values)
         self._training.step(self._tick, self._nursery, np.unique(kind[known]).tolist())
         return Scores(
@@ -155,7 +154,6 @@ class ForestDetector:
             above = rows[raw > forest.threshold]
             if len(mine) < _CROWD or 2 * len(above) < len(mine):
                 crossed[above] = True
-                self._training.remember(one, values[:, above[:_REMEMBERED]].T)
         return anomaly, crossed
 
     def _k_of_n(self, crossed: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -17,6 +17,8 @@ a port that starts to lose packets begins with."""
 _TAIL = 0.999
 _MARGIN = 0.02
 """Scores wander by under 0.01 between forests; the threshold keeps twice that from the tail."""
+_HIGHEST = 0.65
+"""A threshold above this would be deaf: where healthy rows score so high, physics decides."""
 _WORST = 0.9
 _CEILING = 0.995
 
@@ -65,7 +67,7 @@ def fit(train: NDArray[np.float32], held: NDArray[np.float32], *, trees: int, se
     raw = -model.score_samples(held)
     return Forest(
         model=model,
-        threshold=float(np.quantile(raw, _TAIL)) + _MARGIN,
+        threshold=min(float(np.quantile(raw, _TAIL)) + _MARGIN, _HIGHEST),
         usual=float(np.median(raw)),
         ceiling=np.quantile(held, _CEILING, axis=0).astype(np.float32),
         centre=np.median(train, axis=0).astype(np.float32),

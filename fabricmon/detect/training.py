@@ -23,7 +23,8 @@ _ENOUGH = 100
 """Rows without which no forest is fitted."""
 _HELD_BACK = 4
 """One row in so many calibrates instead of training."""
-_REMEMBERED = 256
+_REMEMBERED, _A_TICK = 256, 16
+"""Alarmed rows kept per kind, and the most that one tick adds to them."""
 _AGREE = 0.8
 """Share of the old forest's alarms that a new one must repeat ..."""
 _CALM = 0.01
@@ -44,10 +45,12 @@ class Training:
         self._swap_at = 0
         self._alarmed: dict[int, NDArray[np.float32]] = {}
 
-    def remember(self, kind: int, rows: NDArray[np.float32]) -> None:
-        """Keep rows that the forest alarmed on: the canary for the next one."""
-        kept = self._alarmed.get(kind, rows[:0])
-        self._alarmed[kind] = np.concatenate([kept, rows])[-_REMEMBERED:]
+    def remember(self, kinds: NDArray[np.int16], rows: NDArray[np.float32]) -> None:
+        """Keep rows float32[M,F] that were alarmed on: the canary for the next forests."""
+        for kind in np.unique(kinds):
+            mine = rows[kinds == kind][:_A_TICK]
+            kept = self._alarmed.get(int(kind), mine[:0])
+            self._alarmed[int(kind)] = np.concatenate([kept, mine])[-_REMEMBERED:]
 
     def step(self, tick: int, nursery: Nursery, kinds: list[int]) -> None:
         """Swap in what is ready and start what is due at this tick."""
@@ -94,7 +97,9 @@ class Training:
             alarmed = self._alarmed.get(kind)
             repeated = 1.0
             if alarmed is not None and len(alarmed):
-                repeated = float((new.score(alarmed) > new.threshold).mean())
+                before = float((old.score(alarmed) > old.threshold).mean())
+                after = float((new.score(alarmed) > new.threshold).mean())
+                repeated = after / before if before > 0 else 1.0
             restless = float((new.score(healthy) > new.threshold).mean())
             if repeated < _AGREE or restless > _CALM:
                 report.emit(Event.MODEL_REJECTED, str(kind), repeated=repeated, restless=restless)
