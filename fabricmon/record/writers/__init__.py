@@ -1,0 +1,17 @@
+"""The stream of a fabric written as files that other tools write, one module a family."""
+
+from fabricmon.record.writers.base import FileWriter
+from fabricmon.record.writers.dump import DumpWriter, RecordingWriter
+from fabricmon.record.writers.gnmic import EventWriter, MessageWriter
+from fabricmon.record.writers.infiniband import PerfqueryWriter
+
+WRITERS: dict[str, type[FileWriter]] = {
+    "interchange": DumpWriter,
+    "recording": RecordingWriter,
+    "perfquery": PerfqueryWriter,
+    "gnmic-event": EventWriter,
+    "gnmic-json": MessageWriter,
+}
+"""By the name that `simulate --as` takes."""
+
+__all__ = ["WRITERS", "FileWriter"]

@@ -1,0 +1,102 @@
+"""gnmic's `event` and `json` files: one growing file, one line a message."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeAlias
+
+import orjson
+
+from fabricmon.formats import gnmi_path
+from fabricmon.formats.gnmic import write_event, write_message
+from fabricmon.mappings.gnmi import GnmiPaths
+from fabricmon.mappings.gnmi_write import GnmiWriter
+from fabricmon.model.readings import ReadingBatch
+from fabricmon.model.topology import Topology
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from fabricmon.formats.interchange import Label
+    from fabricmon.model.stream import Item
+    from fabricmon.selfmon import Reporter
+
+_Leaf: TypeAlias = tuple[str, int | float | str]
+_MAPPING = "cumulus"
+_SUBSCRIPTION = "fabricmon"
+
+
+class MessageWriter:
+    """gnmic's default JSON: one SubscribeResponse a port and poll."""
+
+    name = "telemetry.json"
+
+    def __init__(self, folder: Path, fabric: str, report: Reporter) -> None:
+        """Nothing is written yet."""
+        del fabric, report
+        self._file = (folder / self.name).open("wb")
+        self._paths = GnmiPaths.load(_MAPPING)
+        self._leaves = GnmiWriter(self._paths)
+        self._cables: list[tuple[str, list[_Leaf]]] = []
+
+    def write(self, item: Item) -> None:
+        """Take one item."""
+        match item:
+            case Topology():
+                for link in item.links:
+                    for near, far in ((link.a, link.b), (link.b, link.a)):
+                        said = self._leaves.neighbour(self._paths, near.port, *far)
+                        self._cables.append((near.device, list(said)))
+            case ReadingBatch():
+                self._batch(item)
+
+    def _batch(self, batch: ReadingBatch) -> None:
+        for device, said in self._cables:
+            self._line(device, int(batch.time_ns[0]), said)
+        self._cables.clear()
+        for port in self._leaves.ports(batch):
+            if port.leaves:
+                self._line(port.device, port.time_ns, port.leaves)
+
+    def _line(self, device: str, time_ns: int, leaves: Sequence[_Leaf]) -> None:
+        self._file.write(orjson.dumps(self._record(device, time_ns, leaves)) + b"\n")
+
+    def _record(self, device: str, time_ns: int, leaves: Sequence[_Leaf]) -> object:
+        values = {path: _exact(value) for path, value in leaves}
+        return write_message(device, _SUBSCRIPTION, time_ns, "", values)
+
+    def close(self, labels: Sequence[Label]) -> None:
+        """End the file."""
+        del labels
+        self._file.close()
+
+
+class EventWriter(MessageWriter):
+    """gnmic's `event` format: keys as tags, paths without keys."""
+
+    name = "telemetry.event.json"
+
+    def _record(self, device: str, time_ns: int, leaves: Sequence[_Leaf]) -> object:
+        events: dict[tuple[tuple[str, str], ...], dict[str, object]] = {}
+        for path, value in leaves:
+            elements = gnmi_path.split(path)
+            tags = tuple(
+                (f"{element.name}_{key}", text)
+                for element in elements
+                for key, text in element.keys.items()
+            )
+            events.setdefault(tags, {})[gnmi_path.plain(path)] = _exact(value)
+        return [
+            write_event(
+                _SUBSCRIPTION,
+                time_ns,
+                {"source": device, "subscription-name": _SUBSCRIPTION, **dict(tags)},
+                values,
+            )
+            for tags, values in events.items()
+        ]
+
+
+def _exact(value: object) -> object:
+    """Counts that a JSON number may round are digits, as RFC 7951 has it."""
+    return str(value) if isinstance(value, int) and value > 1 << 53 else value

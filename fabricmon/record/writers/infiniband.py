@@ -1,0 +1,141 @@
+"""Files as a cron job of the InfiniBand tools leaves them: ibnetdiscover once, counts each poll."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from fabricmon.errors import FormatError
+from fabricmon.formats import ibnetdiscover, perfquery
+from fabricmon.formats.ibcounts import Identity
+from fabricmon.formats.ibfabric import from_topology
+from fabricmon.formats.ibtext import PortCounts
+from fabricmon.mappings import infiniband as mapping
+from fabricmon.model.readings import ReadingBatch, State
+from fabricmon.model.stream import Tick
+from fabricmon.model.topology import Topology
+from fabricmon.record.writers.base import stamp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from fabricmon.formats.interchange import Label
+    from fabricmon.model.readings import Column
+    from fabricmon.model.stream import Item
+    from fabricmon.selfmon import Reporter
+
+# What a device says that counts everything the mapping reads from these two attributes.
+_CAP_MASK, _CAP_MASK2 = 0x5A00, 0x2
+_GROUPS = ("PortCountersExtended", "PortXmitDiscardDetails")
+
+
+class _Place(NamedTuple):
+    """A port in the tools' terms."""
+
+    guid: int
+    number: int
+    lid: int
+    description: str
+
+
+class PerfqueryWriter:
+    """`perfquery-TIME.txt`, one file a poll, every port in its blocks."""
+
+    def __init__(self, folder: Path, fabric: str, report: Reporter) -> None:
+        """Nothing is written yet."""
+        del fabric, report
+        self._folder = folder
+        self._topology = Topology()
+        self._places: dict[tuple[str, str], _Place] = {}
+        self._batches: list[ReadingBatch] = []
+        names = mapping.field_names("pma")
+        self._fields = {
+            group: {
+                (column.counter.id, column.queue): (field, column)
+                for field, column in names.fields(group)
+            }
+            for group in _GROUPS
+        }
+
+    def write(self, item: Item) -> None:
+        """Take one item. Raises `FormatError` for a fabric that has no InfiniBand ports."""
+        match item:
+            case Topology():
+                self._shape(self._topology.merged(item))
+            case ReadingBatch():
+                self._batches.append(item)
+            case Tick():
+                self._poll(item.time_ns)
+
+    def close(self, labels: Sequence[Label]) -> None:
+        """Every file is ended already; text holds no labels."""
+        del labels
+
+    def _shape(self, topology: Topology) -> None:
+        self._topology = topology
+        fabric = from_topology(topology)
+        if not fabric.nodes:
+            raise FormatError("the fabric has no InfiniBand ports, which is what the tools print")
+        identity = Identity(fabric)
+        self._places = {}
+        for node in fabric.nodes.values():
+            label = identity.labels[node.guid]
+            for number in node.ports:
+                place = _Place(node.guid, number, node.lid_of(number), node.description)
+                self._places[label.device, label.port(number)] = place
+        text = "".join(f"{line}\n" for line in ibnetdiscover.write(fabric))
+        (self._folder / "ibnetdiscover.txt").write_text(text, encoding="utf-8")
+
+    def _poll(self, time_ns: int) -> None:
+        batches, self._batches = self._batches, []
+        name = stamp(time_ns) if time_ns % 1_000_000_000 == 0 else str(time_ns)
+        path = self._folder / f"{self._prefix}-{name}.txt"
+        with path.open("w", encoding="utf-8") as file:
+            for batch in batches:
+                file.writelines(f"{line}\n" for line in self._lines(batch))
+        os.utime(path, ns=(time_ns, time_ns))
+
+    _prefix = "perfquery"
+
+    def _lines(self, batch: ReadingBatch) -> Iterator[str]:
+        return perfquery.write(self._blocks(batch))
+
+    def _blocks(self, batch: ReadingBatch) -> Iterator[PortCounts]:
+        rows = {
+            group: [
+                (k, column, *fields[column.counter.id, column.queue])
+                for k, column in enumerate(batch.columns)
+                if (column.counter.id, column.queue) in fields
+            ]
+            for group, fields in self._fields.items()
+        }
+        for n, name in enumerate(zip(batch.ports.device, batch.ports.port, strict=True)):
+            place = self._places.get(name)
+            if place is None:
+                continue
+            for group, known in rows.items():
+                values: dict[str, int | None] = {
+                    field: _in_field(int(batch.values[k, n]), column, written)
+                    for k, column, field, written in known
+                    if batch.state[k, n] == State.OK
+                }
+                if values:
+                    yield PortCounts(
+                        group,
+                        place.number,
+                        guid=place.guid,
+                        lid=place.lid,
+                        cap_mask=_CAP_MASK,
+                        cap_mask2=_CAP_MASK2,
+                        values=values,
+                        name=place.description,
+                    )
+
+
+def _in_field(value: int, column: Column, written: Column) -> int:
+    """A count in the field's own unit; it sticks at the field's top, and so does what stuck."""
+    top = (1 << written.bits) - 1
+    if column.saturates and value >= (1 << column.bits) - 1:
+        return top
+    return min(value * column.scale // written.scale, top)
