@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Sequence
 
     from fabricmon.api import Detector, Exporter, Page
-    from fabricmon.config import FabricConfig, Loaded
+    from fabricmon.config import Config, FabricConfig, Loaded
     from fabricmon.evaluate import Run
     from fabricmon.model.stream import Item
     from fabricmon.model.topology import Intent, Topology
@@ -60,7 +60,9 @@ targets:
 
 _DEMO_NAME = "<built-in demo>"
 _DEADLINE = 0.9
-"""Share of the interval one poll of one target may take."""
+"""Share of the interval one poll of one target may take ..."""
+_PATIENCE_S = 10.0
+"""... or this long, where the interval is short: a slow target is not a dead one."""
 
 
 def load(path: Path | None) -> Loaded:
@@ -218,7 +220,7 @@ def _plan(
         factory = _plugin(loaded, plugins.COLLECTORS, kind, ("targets", at, "collector"))
         section = loaded.section(("collectors", kind), factory.Config)
         collector = factory(section, own, context)
-        guards.append(Guard(kind, collector, own, context, _DEADLINE * config.interval))
+        guards.append(Guard(kind, collector, own, context, _deadline(config)))
     intent = fabric.intent.intent()
     writer = _writer(config.record, fabric.name, context)
     pipeline = make_pipeline(
@@ -237,6 +239,10 @@ def _plan(
         shape=lambda: _shape(fabric, context),
         close=writer.close if writer else lambda: None,
     )
+
+
+def _deadline(config: Config) -> float:
+    return max(_DEADLINE * config.interval, _PATIENCE_S)
 
 
 def _writer(written: RecordConfig | None, fabric: str, context: Context) -> Writer | None:
@@ -266,7 +272,7 @@ def _again(loaded: Loaded) -> Loaded:
 def _make_probe(loaded: Loaded, context: Context) -> Callable[[Target, Guard], Awaitable[Page]]:
     async def probe(target: Target, guard: Guard) -> Page:
         """One poll through a pipeline of its own, rendered by an exporter of its own."""
-        async with asyncio.timeout(_DEADLINE * loaded.config.interval):
+        async with asyncio.timeout(_deadline(loaded.config)):
             poll = await guard.collector.poll(target)
         quiet = Context(context.clock, Reporter(context.clock))
         factory = plugins.find(plugins.EXPORTERS, "prometheus")
