@@ -55,6 +55,18 @@ _SIGNALLING = {
 }
 
 
+def width_and_speed(bps: float) -> tuple[str, str]:
+    """A width and a speed that make this data rate, four lanes wide where possible.
+
+    `("4x", "SDR")`, the idle default, where nothing fits.
+    """
+    for width in ("4x", "2x", "1x", "8x", "12x"):
+        for speed, lane in LANE_BPS.items():
+            if abs(lane * lanes(width) - bps) <= 0.01 * bps:
+                return width, speed
+    return "4x", "SDR"
+
+
 def speed_name(gbps: str) -> str:
     """The name of a lane's signalling rate as iblinkinfo prints it (`53.125`), or empty."""
     return _SIGNALLING.get(gbps, "")
@@ -156,6 +168,16 @@ class IbFabric:
                 port = self.nodes[guid].port(number)
                 port.peer, port.up = other, True
 
+    def give_lids(self, first: int = 1) -> None:
+        """Number everything anew from `first`, as a subnet manager does; switches come first."""
+        lid = first
+        for node in sorted(self.nodes.values(), key=lambda n: n.kind != "switch"):
+            if node.kind == "switch":
+                node.lid, lid = lid, lid + 1
+                continue
+            for port in node.ports.values():
+                port.lid, lid = lid, lid + 1
+
     def by_port_guid(self) -> dict[int, tuple[int, int]]:
         """Port GUID to (node GUID, port number): some tools name adapters by their port's GUID."""
         return {
@@ -206,6 +228,63 @@ class IbFabric:
                     links.setdefault(frozenset((me, other)), Link(me, other, port.speed_bps))
         shape = Topology(tuple(nodes.values()), tuple(links.values()), tuple(facts))
         return shape.with_inferred_roles()
+
+
+# What a switch of that generation calls itself (device id); adapters are ConnectX-7.
+_SWITCH_OF_SPEED = {"XDR": 0xD2F4, "NDR": 0xD2F2, "HDR": 0xD2F0, "EDR": 0xCF08}
+_ADAPTER = 0x1021
+_MELLANOX = 0x2C9
+_PORT_NUMBER = re.compile(r"(?:(?P<adapter>.+)/)?(?P<number>\d+)$")
+
+
+def from_topology(topology: Topology) -> IbFabric:
+    """A subnet of that shape, as discovery would see it: GUIDs, LIDs, one node for each adapter.
+
+    Port names end in their number (`7`, `mlx5_0/1`). LIDs are given in order, switches first.
+    """
+    fabric = IbFabric()
+    kinds = {node.name: node for node in topology.nodes}
+    ends: dict[PortId, tuple[int, int]] = {}
+    used = {int(node.guid, 16) for node in topology.nodes if node.guid}
+    made: dict[str, IbNode] = {}
+    names = [end for link in topology.links for end in (link.a, link.b)]
+    for end in dict.fromkeys((*names, *(facts.id for facts in topology.ports))):
+        match = _PORT_NUMBER.match(end.port)
+        if match is None or end.device not in kinds:
+            continue
+        device, adapter = kinds[end.device], match["adapter"]
+        description = f"{device.name} {adapter}" if adapter else device.name
+        if description not in made:
+            made[description] = _imagined(fabric, device, description, used)
+        node = made[description]
+        port = node.port(int(match["number"]))
+        port.guid = node.guid if node.kind == "switch" else node.guid + port.number
+        node.port_count = max(node.port_count, port.number)
+        ends[end] = (node.guid, port.number)
+    for link in topology.links:
+        if link.a in ends and link.b in ends:
+            fabric.connect(ends[link.a], ends[link.b])
+            width, speed = width_and_speed(link.speed_bps)
+            for guid, number in (ends[link.a], ends[link.b]):
+                node = fabric.nodes[guid]
+                node.ports[number].width, node.ports[number].speed = width, speed
+                if node.kind == "switch":
+                    node.device_id = _SWITCH_OF_SPEED.get(speed, 0xD2F0)
+    fabric.give_lids()
+    return fabric
+
+
+def _imagined(fabric: IbFabric, node: Node, description: str, used: set[int]) -> IbNode:
+    """A new node of the subnet for a device, or for one adapter of it."""
+    guid = int(node.guid, 16) if node.guid else 0x02C9_0300_0000_0000 + 64 * len(fabric.nodes)
+    while guid in fabric.nodes:
+        guid += 0x1_0000_0000  # a further adapter of the same host
+        while guid in used:
+            guid += 0x1_0000_0000
+    made = fabric.node(guid, node.kind)
+    made.description, made.system_guid = description, guid
+    made.vendor_id, made.device_id = _MELLANOX, _ADAPTER
+    return made
 
 
 def _several_adapters(labels: Mapping[int, Label]) -> set[str]:
