@@ -42,7 +42,6 @@ _CROWD = 16
 """From so many ports of a kind on, half of them above the threshold are a new workload."""
 _MOST_SCORED = 16_384
 """Ports a tick that a forest judges at the most, the ones that stand out furthest first."""
-_FLOOR = np.float32(0.05)
 _EXPLAINED = 3
 
 
@@ -91,8 +90,8 @@ class ForestDetector:
         known = frame.age_s <= 3 * frame.interval_s
         kind = self._peers.kind
 
-        anomaly, crossed = self._judge(values, kind, known)
         evident = self._features.evident()
+        anomaly, crossed = self._judge(values, kind, known, evident)
         anomaly[~evident] *= np.float32(0.5)  # without physical evidence, never above the middle
         crossed &= evident
         physics = np.where(known, lane.judge(values), 0)
@@ -133,7 +132,11 @@ class ForestDetector:
         self._training.due_at_once = True
 
     def _judge(
-        self, values: NDArray[np.float32], kind: NDArray[np.int16], known: NDArray[np.bool_]
+        self,
+        values: NDArray[np.float32],
+        kind: NDArray[np.int16],
+        known: NDArray[np.bool_],
+        evident: NDArray[np.bool_],
     ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """float32[N] anomaly, NaN without a forest; bool[N] above the threshold."""
         anomaly = np.full(len(kind), np.nan, np.float32)
@@ -145,11 +148,12 @@ class ForestDetector:
             anomaly[mine] = 0
             part = values if len(mine) == values.shape[1] else values[:, mine]
             out = np.flatnonzero(forest.stands_out(part))
-            self._novel[one] = 0.95 * self._novel.get(one, 0.0) + 0.05 * len(out) / len(mine)
+            novel = np.count_nonzero(~evident[mine[out]]) / len(mine)
+            self._novel[one] = 0.95 * self._novel.get(one, 0.0) + 0.05 * novel
             if not len(out):
                 continue
             rows = _furthest(part[:, out], forest, mine[out])
-            raw = forest.score(values[:, rows].T)
+            raw = forest.score(values[:, rows])
             anomaly[rows] = forest.anomaly(raw)
             above = rows[raw > forest.threshold]
             if len(mine) < _CROWD or 2 * len(above) < len(mine):
@@ -168,10 +172,9 @@ class ForestDetector:
     def _explain(self, values: NDArray[np.float32], kind: int) -> tuple[str, ...]:
         """The features that lie furthest above what healthy ports show, strongest first."""
         forest = self._training.forests.get(kind)
-        usual = forest.ceiling if forest else np.zeros(len(values), np.float32)
-        excess = values / (usual + _FLOOR)
+        excess = forest.excess(values) if forest else values
         order = np.argsort(-excess, kind="stable")[:_EXPLAINED]
-        return tuple(NAMES[i] for i in order if excess[i] > 1)
+        return tuple(NAMES[i] for i in order if excess[i] > (1 if forest else 0))
 
 
 def _furthest(
@@ -180,7 +183,7 @@ def _furthest(
     """The rows a forest looks at: all, or those that stand out furthest."""
     if len(rows) <= _MOST_SCORED:
         return rows
-    excess = (values / (forest.ceiling[:, None] + _FLOOR)).max(axis=0)
+    excess = forest.excess(values).max(axis=0)
     return rows[np.sort(np.argsort(-excess, kind="stable")[:_MOST_SCORED])]
 
 

@@ -97,10 +97,10 @@ class Training:
             alarmed = self._alarmed.get(kind)
             repeated = 1.0
             if alarmed is not None and len(alarmed):
-                before = float((old.score(alarmed) > old.threshold).mean())
-                after = float((new.score(alarmed) > new.threshold).mean())
+                before = float((old.score(alarmed.T) > old.threshold).mean())
+                after = float((new.score(alarmed.T) > new.threshold).mean())
                 repeated = after / before if before > 0 else 1.0
-            restless = float((new.score(healthy) > new.threshold).mean())
+            restless = float((new.score(healthy.T) > new.threshold).mean())
             if repeated < _AGREE or restless > _CALM:
                 report.emit(Event.MODEL_REJECTED, str(kind), repeated=repeated, restless=restless)
                 return

@@ -23,7 +23,7 @@ class Scores:
     alarm    bool[N]     anomaly above its calibrated threshold for k of n polls
     why      [N]-free    index of the strongest feature per alarmed row: row -> feature names
     learning the detector has no calibrated model yet
-    drift    share of healthy ports that stand out lately, per kind of port (0.05 is usual)
+    drift    share of healthy ports that stand out lately, per kind of port (0 is usual)
     """
 
     anomaly: NDArray[np.float32]
