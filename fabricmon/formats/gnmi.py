@@ -10,13 +10,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from fabricmon.formats import gnmi_json
+from fabricmon.formats import gnmi_json, gnmi_text
 from fabricmon.formats.base import BadRecord
 from fabricmon.formats.gnmic_lines import EventLines
 
 if TYPE_CHECKING:
     from fabricmon.formats.base import Bad
     from fabricmon.formats.gnmi_record import Recorder
+
+_BROKEN = (ValueError, TypeError, AttributeError, KeyError, OverflowError, RecursionError)
+"""What a reader raises where a document's parts are not of the kinds its shape has."""
 
 _MAX_RECORD = 64 << 20
 _BLANK = b" \t\r\x00"
@@ -29,8 +32,9 @@ _RECORD_START = re.compile(rb'\[?\{"(?:name|source|sync-response|timestamp|updat
 
 
 def sniff(head: bytes) -> bool:
-    """Whether a file beginning like this is gNMI-style JSON."""
-    return gnmi_json.is_telling(head)
+    """Whether a file beginning like this holds gNMI-style records of any form."""
+    text = head.replace(b"\x00", b"").decode("utf-8", "replace")
+    return gnmi_json.is_telling(head) or gnmi_text.is_telling(text)
 
 
 class GnmiDecoder:
@@ -44,6 +48,7 @@ class GnmiDecoder:
         self._recorder = recorder
         self._bad = bad
         self._events = EventLines(recorder)
+        self._text = gnmi_text.TextLines(recorder)
         self.name = name
         self.line = 0
         """Lines read so far."""
@@ -112,6 +117,9 @@ class GnmiDecoder:
         text = line.strip(_BLANK)
         if not text:
             return
+        if self._text.inside:
+            self._text_line(text)
+            return
         if self._open and line[:1] in _OPENERS and self._starts_anew(text):
             self._abandon("a record that breaks off")
         if self._open:
@@ -133,8 +141,17 @@ class GnmiDecoder:
             document = gnmi_json.loads(text[at:]) if at > 0 else None
             if document is not None:
                 self._take(document, self.line, text)
-            else:
+            elif not self._text_line(line.rstrip(_BLANK)):
                 self._skip(self.line, "not a record", text)
+
+    def _text_line(self, line: bytes) -> bool:
+        mark = self._recorder.samples.mark()
+        try:
+            return self._text.line(line.decode("utf-8", "replace"))
+        except _BROKEN as error:
+            self._recorder.samples.undo(mark)
+            self._skip(self.line, f"not as this kind of record is made ({error})", line)
+            return True
 
     def _starts_anew(self, text: bytes) -> bool:
         """Whether an opening bracket in the first column is a new document, not an inner line."""
@@ -186,9 +203,8 @@ class GnmiDecoder:
     def _take(self, document: object, line: int, text: bytes) -> None:
         mark = self._recorder.samples.mark()
         try:
-            taken = gnmi_json.take(self._recorder, document)
-        except (ValueError, TypeError, AttributeError, KeyError, OverflowError) as error:
-            # The document is JSON, but its parts are not of the kinds its shape has.
+            taken = gnmi_json.take(self._recorder, document, self.name)
+        except _BROKEN as error:
             self._recorder.samples.undo(mark)
             self._skip(line, f"not as this kind of record is made ({error})", text)
             return

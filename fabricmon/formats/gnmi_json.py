@@ -6,28 +6,32 @@ import ast
 import base64
 import binascii
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from fabricmon.formats import gnmi_path, gnmic
+from fabricmon.formats import gnmi_path, gnmic, sonic, sonic_cli
 from fabricmon.formats.gnmi_path import Element
+from fabricmon.formats.gnmi_record import Reading
 from fabricmon.formats.gnmic import is_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from fabricmon.formats.gnmi_record import Reading, Recorder
+    from fabricmon.formats.gnmi_record import Recorder
 
 _KEYS: tuple[bytes, ...] = (
     *(b'"tags"', b'"updates"', b'"update"', b'"Path"', b'"fields"', b'"notification"'),
     *(b'"sync-response"', b'"syncResponse"', b'"sync_response"', b"{'update'", b"{'sync_response'"),
 )
+_MODULE = re.compile(r"[a-z][\w.-]+:[a-z][\w.-]*$")
+_SONIC_KEYS = (b"oid:0x", b'"SAI_', b'"PORT_TABLE', b'"COUNTERS', b'"PFC_WD_', b'"totalpacket"')
 
 
 def is_telling(head: bytes) -> bool:
     """Whether the beginning of a file names keys that only gNMI-style records have."""
-    return (b"{" in head) and any(key in head for key in _KEYS)
+    return (b"{" in head) and any(key in head for key in (*_KEYS, *_SONIC_KEYS))
 
 
 def loads(text: bytes, *, lenient: bool = False) -> Any:
@@ -74,16 +78,29 @@ def documents(text: bytes) -> tuple[list[Any], bytes]:
     return found, string[at:].encode()
 
 
-def take(recorder: Recorder, document: Any) -> bool:
-    """Take what a document holds. False for none of the known kinds; raises for broken ones."""
+def take(recorder: Recorder, document: Any, file: str = "") -> bool:
+    """Take what a document holds. False for none of the known kinds; raises for broken ones.
+
+    `file` is its file's name, which says whose dump it is and of when, where nothing else does.
+    """
     if isinstance(document, list):
         # An empty list is what gnmic leaves of a message that its processors emptied.
-        taken = [take(recorder, entry) for entry in document]
+        taken = [take(recorder, entry, file) for entry in document]
         return all(taken)
     if not isinstance(document, dict):
         return False
     reader = _reader(document)
-    return not document or (reader is not None and reader(recorder, document))
+    if reader is not None:
+        return reader(recorder, document)
+    if sonic.is_dump(document):
+        return sonic.take(recorder, document, file)
+    if sonic_cli.is_json(document):
+        recorder.values(recorder.device, 0, sonic_cli.json_values(document))
+    elif any(_MODULE.match(key) for key in document):  # the bare payload of an answer
+        recorder.readings(recorder.device, 0, gnmic.leaves([], document))
+    else:
+        return not document
+    return True
 
 
 def _reader(document: Mapping[str, Any]) -> Callable[[Recorder, Any], bool] | None:
@@ -127,15 +144,40 @@ def _protocol(recorder: Recorder, document: Mapping[str, Any]) -> bool:
 def _notification(recorder: Recorder, notification: Mapping[str, Any]) -> None:
     prefix = notification.get("prefix")
     elements = _path(prefix)
-    device = recorder.device
-    if isinstance(prefix, dict) and prefix.get("target"):
-        device = gnmi_path.host(str(prefix["target"]))
+    target = prefix.get("target") if isinstance(prefix, dict) else ""
+    device = recorder.device_of(str(target or ""))
     stamp = int(notification.get("timestamp") or 0)
     if not is_time(stamp):
         raise ValueError("timestamp")
     recorder.deleted += len(notification.get("delete") or ())
-    updates = notification.get("update") or ()
-    recorder.readings(device, stamp, _updates(elements, updates))
+    readings = list(_updates(elements, notification.get("update") or ()))
+    recorder.readings(device, stamp, _keyed(readings))
+
+
+def _keyed(readings: list[Reading]) -> list[Reading]:
+    """Some devices send a list entry without its key, and the key as a leaf beside the others.
+
+    Only where the notification speaks of one entry: of several, nobody knows whose a leaf is.
+    """
+    named: dict[str, set[str]] = {}
+    for elements, value in readings:
+        if len(elements) > 1 and elements[-1].name == "name" and isinstance(value, str):
+            for element in elements[:-1][-2:]:
+                if not element.keys and element.name not in ("state", "config"):
+                    named.setdefault(element.name, set()).add(value)
+    key = {name: next(iter(values)) for name, values in named.items() if len(values) == 1}
+    if not key:
+        return readings
+    return [
+        Reading(
+            [
+                Element(e.name, {"name": key[e.name]}) if e.name in key and not e.keys else e
+                for e in elements
+            ],
+            value,
+        )
+        for elements, value in readings
+    ]
 
 
 def _updates(prefix: list[Element], updates: Iterable[Any]) -> Iterable[Reading]:

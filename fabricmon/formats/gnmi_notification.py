@@ -60,7 +60,7 @@ class NotificationReader:
 
     def device(self, prefix: Any) -> str:
         """Who speaks."""
-        return gnmi_path.host(prefix.target) if prefix.target else self._device
+        return self._recorder.device_of(prefix.target) if prefix.target else self._device
 
     def _odd(self, known: dict[bytes, Any], code: Any, prefix: Any, update: Any) -> None:
         """Everything that is not a positive count of a known path."""

@@ -10,9 +10,9 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
-_MODULE = re.compile(r"(?<![^/])[^/:\[\]]+:(?=[^/])")
+_MODULE = re.compile(r"(?<![^/])[^/:\[\]]+:(?=[A-Za-z_])")
 _ORIGIN = re.compile(r"^[^/:\[\]]*:(?=/)")
 _MAX_DEPTH = 64
 
@@ -72,8 +72,12 @@ def _element(part: str) -> tuple[str, dict[str, str]]:
 
 
 def bare(name: str) -> str:
-    """An element's name without its module: `openconfig-interfaces:in-octets` is `in-octets`."""
-    return name.rpartition(":")[2]
+    """An element's name without its module: `openconfig-interfaces:in-octets` is `in-octets`.
+
+    Names begin with a letter: what follows the colon of `Ethernet68:3` is none.
+    """
+    rest = name.rpartition(":")[2]
+    return rest if rest[:1].isalpha() or rest[:1] == "_" else name
 
 
 def plain(path: str) -> str:
@@ -107,6 +111,19 @@ def text(elements: Iterable[Element]) -> str:
 
 def _escaped(value: str) -> str:
     return value.replace("\\", "\\\\").replace("]", "\\]")
+
+
+def native(elements: Sequence[Element], value: object) -> tuple[str, dict[str, str], object]:
+    """Arista's native `/Smash/…/counter/INTERFACE/…`: the interface becomes a key.
+
+    The chip's name stands in the middle of these paths; it is left out.
+    """
+    names = [name for name, _ in elements]
+    if "counter" in names[:-2]:
+        at = names.index("counter")
+        path = f"/{names[0]}/counter/{'/'.join(names[at + 2 :])}"
+        return path, {"counter_name": names[at + 1]}, value
+    return f"/{'/'.join(names)}", {}, value
 
 
 def host(address: str) -> str:

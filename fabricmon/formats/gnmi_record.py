@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from fabricmon.formats import gnmi_path
+from fabricmon.formats import gnmi_path, sonic
 from fabricmon.formats.series import Resolver, Samples
 from fabricmon.model.topology import Link, Node, PortId, Topology
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from fabricmon.formats.gnmi_path import Element
     from fabricmon.formats.series import SeriesTable
+    from fabricmon.formats.sonic import Names
 
 _MAX_PATHS = 1_000_000
 
@@ -46,6 +47,8 @@ class Recorder:
         self._resolver = resolver
         self._series: dict[tuple[str, str, str], int] = {}
         self._neighbours: dict[tuple[str, str, str], dict[str, str]] = {}
+        self.names: dict[tuple[str, str], Names] = {}
+        """SONiC's name maps, by device and ASIC."""
         self.deleted = 0
 
     def series(self, tags: Mapping[str, str], path: str) -> int:
@@ -54,8 +57,15 @@ class Recorder:
 
     def event_device(self, tags: Mapping[str, str]) -> str:
         """The device of an event: its `target` tag, else where it came from."""
-        named = tags.get("target") or tags.get("source") or tags.get("meta_source")
+        target = tags.get("target")
+        if target and target not in sonic.DATABASES:
+            return gnmi_path.host(str(target))
+        named = tags.get("source") or tags.get("meta_source")
         return gnmi_path.host(str(named)) if named else self.device
+
+    def device_of(self, target: str) -> str:
+        """The device a gNMI target stands for; SONiC's targets are databases."""
+        return self.device if not target or target in sonic.DATABASES else gnmi_path.host(target)
 
     def readings(self, device: str, time_ns: int, readings: Iterable[Reading]) -> None:
         """Take what a device said at one time."""
@@ -74,7 +84,7 @@ class Recorder:
         key = (device, gnmi_path.text(elements), "")
         series = self._series.get(key)
         if series is None:
-            path, keys = gnmi_path.join(elements)
+            path, keys = sonic.canonical(elements) or gnmi_path.join(elements)
             return self._resolve(key, device, path, keys, value)
         return series
 

@@ -29,6 +29,7 @@ UNMAPPED = -1
 EXACT = 1 << 53
 """Integers above this may have been rounded by a writer that keeps numbers as floats."""
 
+_WEAKEST = frozenset({"rx_power_dbm", "tx_power_dbm"})
 _HELD = frozenset({"oper_up", "admin_up", "speed_bps"})
 _TOP = 1 << 64
 _FLOAT, _BITS = struct.Struct("=d"), struct.Struct("=Q")
@@ -72,6 +73,8 @@ class SeriesTable:
         """By series: how a level is read, None for counts."""
         self.held_columns: set[int] = set()
         """Columns of the layout whose levels devices send only when they change."""
+        self.lane_columns: set[int] = set()
+        """Columns that come once a lane, of which the weakest counts."""
         self.refused = 0
         """Series beyond the limit."""
         self._limit = limit
@@ -108,6 +111,8 @@ class SeriesTable:
         self._store(series, port, column)
         if place.column.counter.id in _HELD:
             self.held_columns.add(column)
+        elif place.column.counter.id in _WEAKEST:
+            self.lane_columns.add(column)
         self.gauges.append(place.gauge)
         return series
 
@@ -230,7 +235,22 @@ class Samples:
         """Everything packed, in order of time, and begin anew."""
         chunk = joined(self._chunks).in_order()
         self._chunks, self._packed = [], 0
-        return chunk
+        lanes = self.table.lane_columns
+        return _weakest(chunk, lanes) if lanes and len(chunk) else chunk
+
+
+def _weakest(chunk: Chunk, columns: set[int]) -> Chunk:
+    """Of several lanes' levels at one time, only the lowest."""
+    own = np.flatnonzero(np.isin(chunk.column, list(columns)))
+    level = chunk.raw[own].view(np.float64)
+    order = own[np.lexsort((level, chunk.time_ns[own], chunk.port[own], chunk.column[own]))]
+    same = np.ones(len(order), np.bool_)
+    same[:1] = False
+    for key in (chunk.time_ns, chunk.port, chunk.column):
+        same[1:] &= key[order[1:]] == key[order[:-1]]
+    keep = np.ones(len(chunk), np.bool_)
+    keep[order[same]] = False
+    return chunk.part(keep)
 
 
 def as_count(value: object) -> int | None:

@@ -66,10 +66,10 @@ def speed(value: object) -> float | None:
 
 def float32(value: object) -> float | None:
     """An IEEE-754 float32 in base64, as JSON writes bytes; plain numbers as they are."""
-    if not isinstance(value, str):
+    if not isinstance(value, str | bytes):
         return number(value)
     try:
-        packed = base64.b64decode(value, validate=True)
+        packed = base64.b64decode(value, validate=True) if isinstance(value, str) else value
     except (binascii.Error, ValueError):
         return None
     return float(struct.unpack(">f", packed)[0]) if len(packed) == 4 else None
