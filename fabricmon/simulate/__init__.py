@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from fabricmon.simulate.collector import SimulatedCollector, SimulatedConfig
+from fabricmon.simulate.labels import labels_of
 from fabricmon.simulate.run import Simulation, build_topology, load
 from fabricmon.simulate.scenario import Expectation, Scenario, ScenarioConfig, catalogue
 
@@ -24,5 +25,6 @@ __all__ = [
     "Simulation",
     "build_topology",
     "catalogue",
+    "labels_of",
     "load",
 ]

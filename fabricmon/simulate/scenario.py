@@ -28,7 +28,7 @@ from fabricmon.errors import ConfigError
 from fabricmon.formats.ibfabric import LANE_BPS
 from fabricmon.model.incident import IncidentKind, Verdict
 from fabricmon.model.topology import Technology
-from fabricmon.settings import BitRate, Duration, Settings, validate
+from fabricmon.settings import BitRate, Duration, Settings, Size, validate
 from fabricmon.simulate.events import AnyEvent
 from fabricmon.yamlfile import Document
 from fabricmon.yamlfile import load as load_yaml
@@ -85,6 +85,7 @@ class TrafficConfig(Settings):
     background: float = Field(0.01, ge=0, le=0.5, description="share of every card")
     routing: Literal["static", "ecmp", "adaptive"] = "static"
     congestion_control: bool | None = Field(None, description="left out: on RoCE only")
+    in_flight: Size = Field(4 << 20, description="bytes one flow of a collective has under way")
     salt: int = 0
 
 

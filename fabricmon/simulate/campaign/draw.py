@@ -46,6 +46,7 @@ def draw_traffic(
     return TrafficConfig(
         jobs=[_job(rng, name, hosts // count, intensity, local=local) for name in "ABC"[:count]],
         background=float(rng.uniform(0.003, 0.015)),
+        in_flight=int(2 ** rng.uniform(20, 23.5)),
         salt=int(rng.integers(1 << 20)),
     )
 

@@ -186,7 +186,7 @@ def _matters(with_it: NDArray[np.float64], without: NDArray[np.float64]) -> bool
         float(with_it[ROW[name]].sum() - without[ROW[name]].sum())
         for name in ("damaged", "egress_drops", "ingress_drops", "downs")
     )
-    return bool((stall > _VICTIM_STALL).any() or slower or rare > 0.2)
+    return bool((stall > _VICTIM_STALL).any() or slower or rare > 0.005)
 
 
 def healthy_run(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fabricmon.simulate.engine.epoch import BUFFER_S, RESENT_PER_LOSS
+from fabricmon.simulate.engine.epoch import RESENT_PER_LOSS, buffers
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -49,8 +49,8 @@ ROW = {name: i for i, name in enumerate(SIGNALS)}
 PACKET_BYTES = 4160
 """A full RoCE or InfiniBand packet with its headers."""
 
-_QUEUE_S = 20e-6
-"""Standing queue that working congestion control leaves at a bottleneck, as time."""
+_QUEUE = 0.25
+"""Standing queue that working congestion control leaves at a bottleneck, in full buffers."""
 
 _MARK_PRESSED, _MARK_ROOT, _MARK_SETTLED, _MARK_IDLE = 0.2, 0.01, 0.006, 3e-5
 """Share of packets marked: under back-pressure, at its root, when converged, at other times."""
@@ -103,9 +103,8 @@ def _depth(wiring: Wiring, conditions: Conditions, epoch: Epoch) -> NDArray[np.f
     """float64[E]: mean bytes in the egress queue."""
     line = wiring.capacity / 8
     use = epoch.sent / 8 / np.maximum(line * conditions.speed, 1.0)
-    standing = np.maximum(epoch.pressed, epoch.full) * BUFFER_S + epoch.settled * _QUEUE_S
-    standing = np.maximum(standing, np.where(conditions.stuck, BUFFER_S, 0.0))
-    depth: NDArray[np.float64] = line * (standing + 0.3e-6 * use**2)
+    full = np.maximum(np.maximum(epoch.pressed, epoch.full), conditions.stuck)
+    depth = buffers(wiring) * (full + _QUEUE * epoch.settled) + line * 0.3e-6 * use**2
     return np.where(wiring.tier[wiring.source] > 0, depth, 0.0)
 
 
@@ -117,7 +116,7 @@ def _pauses(
     Back-pressure alternates XOFF and XON as buffers fill and drain; a receiver that stays slow
     refreshes its pause. A deadlock sends none: nobody's buffer changes.
     """
-    gap = BUFFER_S * wiring.capacity / 8 / 4
+    gap = buffers(wiring) / 4
     refresh = 0.7 * 65_535 * 512 / wiring.capacity
     cycling = np.where(epoch.limited, 0.0, epoch.pressed) * epoch.sent / 8 / gap * 2
     frames = np.where(epoch.stall > 0, cycling, 0.0) + epoch.stall / refresh

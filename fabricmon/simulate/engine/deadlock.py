@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fabricmon.simulate.engine.flows import Network
     from fabricmon.simulate.engine.pressure import Pressed
 
-_WAITS = 0.98
+_WAITS = 0.985
 
 
 def waiting_cycles(network: Network, pressed: Pressed) -> NDArray[np.bool_]:

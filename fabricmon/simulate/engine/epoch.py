@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fabricmon.simulate.engine.coupling import SLACK, Coupling
 from fabricmon.simulate.engine.deadlock import waiting_cycles
 from fabricmon.simulate.engine.fair import fair_shares
 from fabricmon.simulate.engine.flows import total_by
@@ -27,8 +28,18 @@ if TYPE_CHECKING:
     from fabricmon.simulate.engine.pressure import Pressed
     from fabricmon.simulate.fabric.wiring import Wiring
 
-BUFFER_S = 80e-6
-"""Depth at which an ingress is paused, as time at link speed (1 MB at 100 Gb/s)."""
+_ROCE_BUFFER, _IB_BUFFER = 500e3, 100e3
+"""Bytes at which an ingress of a 100 Gb/s port is paused, or out of credits."""
+
+
+def buffers(wiring: Wiring) -> NDArray[np.float64]:
+    """float64[E]: bytes the far end of each link takes in before it stops the link.
+
+    Faster ports are given more, but not in proportion: memory did not grow as links did.
+    """
+    base = _IB_BUFFER if wiring.infiniband else _ROCE_BUFFER
+    return base * np.sqrt(wiring.capacity / 100e9)
+
 
 RESENT_PER_LOSS = 8
 """Go-back-N: packets sent again for each one lost."""
@@ -36,12 +47,8 @@ RESENT_PER_LOSS = 8
 _SLOWED_PER_LOSS = 500
 """How hard senders slow down for loss: rate is divided by 1 + this x the loss probability."""
 
-_HELD = 0.98
+_HELD = 0.985
 """A pair that gets less than this share of what it presses for is held back."""
-
-_COUPLING_ROUNDS = 3
-_SLACK = 1.02
-"""A collective's flows try to run this much faster than its slowest one."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,11 +91,11 @@ class EpochSolver:
         self._line[conditions.stuck] = 0.0
         self._capacity = self._line * conditions.takes
         self._limited = conditions.takes < 1
+        self._buffers = buffers(wiring)
         self._deaf = self._find_deaf()
         self._groups = int(network.flows.group.max(initial=-1)) + 1
         self._loss = self._path_loss()
         self._solver = BackPressure(network, self._capacity, self._deaf)
-        self._warm: NDArray[np.float64] | None = None
 
     def _find_deaf(self) -> NDArray[np.bool_]:
         """bool[P]: pairs whose ingress is not stopped by a full switch."""
@@ -115,13 +122,14 @@ class EpochSolver:
         demand = want / (1 + _SLOWED_PER_LOSS * self._loss)
         if (net.load(demand) <= self._capacity * (1 + 1e-9)).all():
             return self._free(want, demand)
-        pressed = self._coupled_press(want, demand, rounds)
+        coupling = Coupling(net, self._capacity, want, demand)
+        pressed = self._press(coupling, demand, rounds)
         tag, decay = self._spread(pressed)
         if tag.max(initial=0.0) >= 1 and tag[pressed.full].min(initial=1.0) >= 1:
             settled = pressed.rate
         else:
-            settled = self._coupled_fair(want, demand)
-        return self._mix(want, pressed, settled, tag, decay)
+            settled = self._settle(coupling, demand)
+        return self._mix(want, coupling, pressed, settled, tag, decay)
 
     def _free(self, want: NDArray[np.float64], rate: NDArray[np.float64]) -> Epoch:
         """Nothing is in anybody's way."""
@@ -141,43 +149,27 @@ class EpochSolver:
             self._conditions.stuck,
         )
 
-    def _coupled_press(
-        self, want: NDArray[np.float64], demand: NDArray[np.float64], rounds: int
-    ) -> Pressed:
-        start = self._warm
-        pressed = self._solver.solve(demand, start, rounds)
-        for _ in range(_COUPLING_ROUNDS - 1):
-            slower = self._couple(want, demand, pressed.rate)
-            if slower is demand:
-                break
-            demand = slower
-            pressed = self._solver.solve(demand, pressed.rate, max(8, rounds // 2))
-        return pressed
+    def _press(self, coupling: Coupling, demand: NDArray[np.float64], rounds: int) -> Pressed:
+        """Back-pressure alone."""
+        pressed = self._solver.solve(demand, rounds=rounds)
+        if not coupling.any:
+            return pressed
+        pace = coupling.free_pace(pressed.rate)
+        again = max(8, rounds // 2)
+        ask = coupling.ask(pace, SLACK)
+        pressed = self._solver.solve(ask, np.maximum(pressed.rate, ask / SLACK), again)
+        behind = coupling.held_up(pace, pressed.rate)
+        if behind is None:
+            return pressed
+        return self._solver.solve(coupling.ask(behind, SLACK), pressed.rate, again)
 
-    def _coupled_fair(
-        self, want: NDArray[np.float64], demand: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def _settle(self, coupling: Coupling, demand: NDArray[np.float64]) -> NDArray[np.float64]:
+        """float64[F]: congestion control has converged."""
         rate = fair_shares(self._net, demand, self._capacity)
-        for _ in range(_COUPLING_ROUNDS - 1):
-            slower = self._couple(want, demand, rate)
-            if slower is demand:
-                break
-            demand = slower
-            rate = fair_shares(self._net, demand, self._capacity)
-        return rate
-
-    def _couple(
-        self, want: NDArray[np.float64], demand: NDArray[np.float64], rate: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
-        """What collectives ask for, each knowing its slowest flow; `demand` itself if the same."""
-        flows = self._net.flows
-        bound = flows.coupled & (want > 0)
-        if not bound.any():
-            return demand
-        pace = np.ones(self._groups)
-        np.minimum.at(pace, flows.group[bound], rate[bound] / want[bound])
-        slower = np.where(bound, np.minimum(demand, want * pace[flows.group] * _SLACK), demand)
-        return demand if np.allclose(slower, demand, rtol=0.01) else slower
+        if not coupling.any:
+            return coupling.in_step(rate)
+        ask = coupling.ask(coupling.free_pace(rate))
+        return coupling.in_step(fair_shares(self._net, ask, self._capacity))
 
     def _spread(self, pressed: Pressed) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """How far pressure reaches up from each bottleneck.
@@ -202,8 +194,7 @@ class EpochSolver:
                 chosen, _ = net.pairs_of(links[decay[links] > 0])
                 chosen = chosen[held[chosen]]
                 ingress, egress = net.pair_ingress[chosen], net.pair_link[chosen]
-                buffer = BUFFER_S * self._line[ingress] / 8
-                reach = decay[egress] - buffer / np.maximum(in_flight[chosen], 1.0)
+                reach = decay[egress] - self._buffers[ingress] / np.maximum(in_flight[chosen], 1.0)
                 np.maximum.at(decay, ingress, np.maximum(reach, 0.0))
                 np.maximum.at(tag, ingress, tag[egress])
         return tag, decay
@@ -221,6 +212,7 @@ class EpochSolver:
     def _mix(
         self,
         want: NDArray[np.float64],
+        coupling: Coupling,
         pressed: Pressed,
         settled: NDArray[np.float64],
         tag: NDArray[np.float64],
@@ -229,7 +221,7 @@ class EpochSolver:
         net = self._net
         reach = tag * decay  # a flow that only stands behind the backlog waits while it is there
         share = np.maximum.reduceat(reach[net.hop_link], net.first)
-        rate = share * pressed.rate + (1 - share) * settled
+        rate = coupling.in_step(share * pressed.rate + (1 - share) * settled)
         lossy = self._deaf & (pressed.ratio < _HELD)
         if not lossy.any():
             over = np.minimum(1, self._capacity / np.maximum(net.load(rate), 1.0))

@@ -32,7 +32,8 @@ class Flows:
     window   float64[F]     bytes in flight at most (inf: a backlog that never ends)
     uncontrolled float64[F] share of the time in which congestion control has not converged
     lossless bool[F]        sent in the lossless queue
-    coupled  bool[F]        a collective: the whole group moves as fast as its slowest flow
+    coupled  bool[F]        a collective: the whole group is done when its slowest flow is
+    stepping bool[F]        flows of the group wait for each other all the way, as in a ring
     """
 
     path: NDArray[np.int32]
@@ -42,6 +43,7 @@ class Flows:
     uncontrolled: NDArray[np.float64]
     lossless: NDArray[np.bool_]
     coupled: NDArray[np.bool_]
+    stepping: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.demand)
@@ -52,7 +54,7 @@ def join(parts: list[Flows]) -> Flows:
     if not parts:
         empty = np.empty(0)
         none, no = np.empty(0, np.int32), np.empty(0, np.bool_)
-        return Flows(np.empty((0, 2), np.int32), empty, none, empty, empty, no, no)
+        return Flows(np.empty((0, 2), np.int32), empty, none, empty, empty, no, no, no)
     width = max(part.path.shape[1] for part in parts)
     paths = [
         np.pad(p.path, ((0, 0), (0, width - p.path.shape[1])), constant_values=PAD) for p in parts
@@ -61,7 +63,15 @@ def join(parts: list[Flows]) -> Flows:
         np.concatenate(paths),
         *(
             np.concatenate([getattr(part, name) for part in parts])
-            for name in ("demand", "group", "window", "uncontrolled", "lossless", "coupled")
+            for name in (
+                "demand",
+                "group",
+                "window",
+                "uncontrolled",
+                "lossless",
+                "coupled",
+                "stepping",
+            )
         ),
     )
 

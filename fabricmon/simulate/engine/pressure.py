@@ -30,6 +30,9 @@ OVERSHOOT = 0.04
 
 _EPS = 1e-6
 
+_BUSY, _NEARLY = 0.93, 0.9
+"""A link is the reason where it runs at this share of its capacity and is itself hardly held."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pressed:
@@ -87,7 +90,8 @@ class BackPressure:
                 ratios += ratio
         n = rounds - half
         rate = self._fit(total / n)
-        return Pressed(rate, slow / n, ratios / n, full / n > 0.5)
+        busy = net.load(rate) >= self._capacity * _BUSY
+        return Pressed(rate, slow / n, ratios / n, (full / n > 0.05) & busy)
 
     def _fit(self, rate: NDArray[np.float64]) -> NDArray[np.float64]:
         """Average rates may break a capacity by what pressing adds: never let them."""
@@ -115,7 +119,7 @@ class BackPressure:
                 if not crowded.any():
                     continue
                 hot = links[crowded]
-                full[hot] = slow[hot] > 1 - 1e-3
+                full[hot] = slow[hot] > _NEARLY
                 chosen, owner = net.pairs_of(hot)
                 share = water_fill(pair[chosen], owner, capacity[crowded])
                 ratio[chosen] = share

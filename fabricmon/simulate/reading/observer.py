@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fabricmon.simulate.engine.counters import PACKET_BYTES, ROW, SIGNALS
-from fabricmon.simulate.engine.epoch import BUFFER_S
+from fabricmon.simulate.engine.epoch import buffers
 from fabricmon.simulate.engine.flows import LOSSLESS_QUEUE
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class Observer:
         facts = {f.id: f.tick_bytes for f in wiring.topology.ports}
         ticks = np.array([facts.get(port, 0.0) for port in wiring.ports])
         self._ticks_per_s = wiring.capacity / 8 / np.where(ticks > 0, ticks, 8.0)
-        self._top = BUFFER_S * wiring.capacity / 8 * 1.3
+        self._top = buffers(wiring) * 1.3
 
     def observe(self, interval: Interval, seconds: float) -> NDArray[np.float64]:
         """float64[S + derived, E]: the signals of an interval as devices count them."""

@@ -27,8 +27,12 @@ _MESH_CARDS = 32
 """All-to-all among more cards than this uses evenly spaced shifts instead of every pair."""
 
 _SHIFTS = 16
-_CHUNK_BUFFERS = 4.0
-"""Bytes a collective keeps in flight per flow, in switch buffers (80 us of the card's rate)."""
+
+_EXCHANGES = 3
+"""An all-to-all is this many exchanges, each with receivers of its own that more is sent to."""
+
+_BURSTY = 0.12
+"""Share of time congestion control has not converged for the short messages of an all-to-all."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,6 +43,7 @@ class Wish:
     end: NDArray[np.int32]
     share: NDArray[np.float64]
     coupled: bool = True
+    stepping: bool = True
     uncontrolled: float = 0.02
     backlog: bool = False
     """Never runs dry, as storage or a burst of many small messages does."""
@@ -93,7 +98,6 @@ class Planner:
             self._dead.add(group)
         path = self._pinned(path)
         rate = self._wiring.capacity[wish.start] * wish.share
-        window = rate * _CHUNK_BUFFERS * 80e-6 / 8
         host = self._wiring.source[wish.start]
         n = len(flow)
         control = self._traffic.congestion_control
@@ -104,10 +108,11 @@ class Planner:
                 path,
                 (rate / np.maximum(ways, 1))[flow],
                 np.full(n, group, np.int32),
-                np.full(n, np.inf) if wish.backlog else window[flow],
+                np.full(n, np.inf if wish.backlog else self._traffic.in_flight),
                 np.full(n, wish.uncontrolled if control else 1.0),
                 self._conditions.priority[host][flow],
                 np.full(n, wish.coupled),
+                np.full(n, wish.coupled and wish.stepping),
             )
         )
 
@@ -153,14 +158,21 @@ def collective(
             down = Wish(up.end, up.start, up.share)
             return {"reduce": up, "broadcast": down}
         case _:
-            return {"exchange": _joined([_all_to_all(job, rail, rng) for rail in cards])}
+            return {
+                f"exchange {i}": _joined(
+                    [_all_to_all(job, rail, rng) for rail in cards], _BURSTY, stepping=False
+                )
+                for i in range(_EXCHANGES)
+            }
 
 
-def _joined(wishes: list[Wish]) -> Wish:
+def _joined(wishes: list[Wish], uncontrolled: float = 0.02, *, stepping: bool = True) -> Wish:
     return Wish(
         np.concatenate([w.start for w in wishes]),
         np.concatenate([w.end for w in wishes]),
         np.concatenate([w.share for w in wishes]),
+        stepping=stepping,
+        uncontrolled=uncontrolled,
     )
 
 
