@@ -75,14 +75,16 @@ class Served:
         self.server, self.state, self.exporter = server, state, exporter
         self.url = f"http://127.0.0.1:{server.port}"
 
-    async def get(self, path: str, **options: Any) -> tuple[int, str, dict[str, str]]:
+    async def get(self, path: str, **options: Any) -> tuple[int, str, Mapping[str, str]]:
         """(status, text, headers)."""
         return await self.ask("GET", path, **options)
 
-    async def ask(self, method: str, path: str, **options: Any) -> tuple[int, str, dict[str, str]]:
+    async def ask(
+        self, method: str, path: str, **options: Any
+    ) -> tuple[int, str, Mapping[str, str]]:
         """(status, text, headers)."""
         async with (
             aiohttp.ClientSession() as session,
             session.request(method, self.url + path, **options) as response,
         ):
-            return response.status, await response.text(), dict(response.headers)
+            return response.status, await response.text(), response.headers
