@@ -20,7 +20,13 @@ from fabricmon.cli.common import fail_on_incident, output_option, print_incident
 @click.option(
     "--write", "directory", type=click.Path(path_type=Path), help="Write dumps to this directory."
 )
-@click.option("--as", "as_", help="The dumps' format (with --write).")
+@click.option(
+    "--as",
+    "as_",
+    default="interchange",
+    show_default=True,
+    help="What to write: interchange, recording, perfquery, gnmic-event, gnmic-json.",
+)
 @output_option("text", "json")
 @fail_on_incident
 def command(
@@ -31,12 +37,12 @@ def command(
     duration: str | None,
     poll: str | None,
     directory: Path | None,
-    as_: str | None,
+    as_: str,
     output: str,
     fail_on_incident: bool,
 ) -> None:
     """Run scenario NAME (or a scenario file) and print the incidents it leads to."""
-    from fabricmon import app, simulate
+    from fabricmon import app, record, simulate
     from fabricmon.runtime.offline import drive
     from fabricmon.settings import parse_duration
 
@@ -50,10 +56,11 @@ def command(
         duration=parse_duration(duration) if duration else None,
         poll=parse_duration(poll) if poll else None,
     )
-    if directory is not None:
-        app.write_dump(simulation, directory, as_ or "interchange")
-        return
     context = app.make_context(level="warning")
+    if directory is not None:
+        known = simulate.labels_of(simulation)
+        record.write(simulation, directory, as_, context.report, known)
+        return
     outcome = drive(simulation.items(), app.make_pipeline(simulation.fabric, context))
     print_incidents(outcome.worst_first(), output)
     if fail_on_incident and outcome.incidents:

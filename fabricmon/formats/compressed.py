@@ -87,7 +87,8 @@ def plain(raw: BinaryIO, name: str) -> io.BufferedReader:
         from isal import igzip  # noqa: PLC0415 - a C library that plain files do not need
 
         packed = _Counted(buffered)
-        inflated: Any = igzip.GzipFile(fileobj=cast("BinaryIO", io.BufferedReader(packed, 1 << 16)))
+        source = cast("BinaryIO", io.BufferedReader(packed, 1 << 16))
+        inflated: Any = igzip.GzipFile(fileobj=source)  # type: ignore[no-untyped-call] # isal's stubs
     elif magic == _ZSTD:
         import pyarrow as pa  # noqa: PLC0415 - 50 MB that plain files do not need
 
