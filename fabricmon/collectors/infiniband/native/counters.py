@@ -119,14 +119,14 @@ class Counters:
         matter = self._fields.masks()
         ticks = await self._ask(mad.SAMPLES_CONTROL, ports, lids)
         (told,) = learned(ticks, mad.SAMPLES_FIELDS)
-        for k, (node, _) in enumerate(new):
-            if not caps.good[k]:
-                continue
+        told_well = ticks.good
+        for k in np.flatnonzero(caps.good):
+            node = new[k][0]
             cap_mask, cap_mask2 = (int(m) & use for m, use in zip(masks[:, k], matter, strict=True))
             self._can[node.guid] = _Capability(
                 cap_mask, cap_mask2, self._groups_of(node.guid, cap_mask, cap_mask2)
             )
-            if ticks.good[k]:
+            if told_well[k]:
                 known.told_ticks[node.guid] = int(told[k])
 
     def _groups_of(self, guid: int, cap_mask: int, cap_mask2: int) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -40,7 +41,7 @@ class Requests:
     first: NDArray[np.uint32]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Replies:
     """states uint8[M] (worker.ANSWERED …), mads uint8[M,256], ages float64[M] in seconds.
 
@@ -51,7 +52,7 @@ class Replies:
     ages: NDArray[np.float64]
     mads: NDArray[np.uint8]
 
-    @property
+    @cached_property
     def good(self) -> NDArray[np.bool_]:
         """bool[M]: answered, and not with an error status."""
         return (self.states == 0) & (mad.status(self.mads) == 0)

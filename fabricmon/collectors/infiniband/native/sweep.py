@@ -77,9 +77,10 @@ async def _ring(pump: Pump, fabric: IbFabric, ring: list[_Way]) -> list[_Way]:
         asked.add(way.path)
     replies = await pump.exchange(asked.requests(), _WINDOW)
     infos = mad.decode(replies.mads[:, mad.DATA :], mad.NODE_INFO_FIELDS)
+    good = replies.good
     arrived: list[tuple[_Way, IbNode, int, bool]] = []
     for k, way in enumerate(ring):
-        if not replies.good[k]:
+        if not good[k]:
             fabric.unreachable.append(",".join(map(str, (0, *way.path))))
             continue
         node, local, port_guid = mad.node_of(infos[:, k], b"")
@@ -127,9 +128,8 @@ async def _ask_ports(pump: Pump, arrived: list[tuple[_Way, IbNode, int, bool]]) 
         return
     replies = await pump.exchange(asked.requests(), _WINDOW)
     infos = mad.decode(replies.mads[:, mad.DATA :], mad.PORT_INFO_FIELDS)
-    for k, (node, number) in enumerate(whose):
-        if replies.good[k]:
-            _take_port(node, number, infos[:, k])
+    for k in np.flatnonzero(replies.good):
+        _take_port(*whose[k], infos[:, k])
 
 
 def _take_port(node: IbNode, number: int, info: NDArray[np.uint64]) -> None:
