@@ -1,4 +1,8 @@
-"""gnmic's `event` and `json` files: one growing file, one line a message."""
+"""gnmic's `event` and `json` files: one growing file, one line a message.
+
+LLDP tells the cables. What gNMI has no words for (roles, jobs, intent) stands in a `topology.json`
+beside it.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +12,7 @@ import orjson
 
 from fabricmon.formats import gnmi_path
 from fabricmon.formats.gnmic import write_event, write_message
+from fabricmon.formats.interchange import TOPOLOGY, write_topology
 from fabricmon.mappings.gnmi import GnmiPaths
 from fabricmon.mappings.gnmi_write import GnmiWriter
 from fabricmon.model.readings import ReadingBatch
@@ -34,6 +39,7 @@ class MessageWriter:
     def __init__(self, folder: Path, fabric: str, report: Reporter) -> None:
         """Nothing is written yet."""
         del fabric, report
+        self._folder, self._topology = folder, Topology()
         self._file = (folder / self.name).open("wb")
         self._paths = GnmiPaths.load(_MAPPING)
         self._leaves = GnmiWriter(self._paths)
@@ -43,6 +49,7 @@ class MessageWriter:
         """Take one item."""
         match item:
             case Topology():
+                self._topology = self._topology.merged(item)
                 for link in item.links:
                     for near, far in ((link.a, link.b), (link.b, link.a)):
                         said = self._leaves.neighbour(self._paths, near.port, *far)
@@ -66,9 +73,10 @@ class MessageWriter:
         return write_message(device, _SUBSCRIPTION, time_ns, "", values)
 
     def close(self, labels: Sequence[Label]) -> None:
-        """End the file."""
+        """End the file and write what it cannot say."""
         del labels
         self._file.close()
+        (self._folder / TOPOLOGY).write_bytes(write_topology(self._topology))
 
 
 class EventWriter(MessageWriter):

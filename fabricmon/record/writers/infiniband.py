@@ -21,7 +21,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fabricmon.formats.interchange import Label
-    from fabricmon.model.readings import Column
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from fabricmon.model.readings import Column, PortSet
     from fabricmon.model.stream import Item
     from fabricmon.selfmon import Reporter
 
@@ -49,6 +52,7 @@ class PerfqueryWriter:
         self._topology = Topology()
         self._places: dict[tuple[str, str], _Place] = {}
         self._batches: list[ReadingBatch] = []
+        self._zeros: dict[tuple[str, int], tuple[PortSet, NDArray[np.uint64]]] = {}
         names = mapping.field_names("pma")
         self._fields = {
             group: {
@@ -110,13 +114,14 @@ class PerfqueryWriter:
             ]
             for group, fields in self._fields.items()
         }
+        zero = self._zero(batch)
         for n, name in enumerate(zip(batch.ports.device, batch.ports.port, strict=True)):
             place = self._places.get(name)
             if place is None:
                 continue
             for group, known in rows.items():
                 values: dict[str, int | None] = {
-                    field: _in_field(int(batch.values[k, n]), column, written)
+                    field: _in_field(int(batch.values[k, n]), column, written, int(zero[k, n]))
                     for k, column, field, written in known
                     if batch.state[k, n] == State.OK
                 }
@@ -132,10 +137,22 @@ class PerfqueryWriter:
                         name=place.description,
                     )
 
+    def _zero(self, batch: ReadingBatch) -> NDArray[np.uint64]:
+        """uint64[K,N]: what counts begin at, so that narrow fields do not begin at their top."""
+        key = (batch.target, id(batch.ports))
+        known = self._zeros.get(key)
+        if known is None or known[1].shape != batch.values.shape:
+            known = self._zeros[key] = (batch.ports, batch.values.copy())
+        zero = known[1]
+        zero[batch.values < zero] = 0  # it was cleared on the way
+        return zero
 
-def _in_field(value: int, column: Column, written: Column) -> int:
+
+def _in_field(value: int, column: Column, written: Column, zero: int) -> int:
     """A count in the field's own unit; it sticks at the field's top, and so does what stuck."""
     top = (1 << written.bits) - 1
     if column.saturates and value >= (1 << column.bits) - 1:
         return top
+    if written.bits < column.bits:
+        value -= zero
     return min(value * column.scale // written.scale, top)
