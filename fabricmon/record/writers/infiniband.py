@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from fabricmon.formats.interchange import Label
     import numpy as np
     from numpy.typing import NDArray
 
+    from fabricmon.formats.interchange import Label
     from fabricmon.model.readings import Column, PortSet
     from fabricmon.model.stream import Item
     from fabricmon.selfmon import Reporter
