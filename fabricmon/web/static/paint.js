@@ -59,10 +59,11 @@ function wires({ pen, plan, x, y, width, colours }) {
 const strength = (stall, colours) => (stall < 0.25 ? colours.low : stall < 0.7 ? colours.mid : colours.high);
 
 function pressure({ pen, plan, x, y, colours }, moment) {
+  const crowd = Math.min(1, 12 / Math.sqrt(moment.stalled.length || 1)); // thinner where there are many
   for (const [device, port, stall] of [...moment.stalled].reverse()) {
     const ends = plan.ends.get(`${device}\0${port}`);
     pen.strokeStyle = pen.fillStyle = strength(stall, colours);
-    pen.lineWidth = 1 + 5 * stall;
+    pen.lineWidth = Math.max(0.7, (1 + 5 * stall) * crowd);
     if (!ends) {
       const node = plan.index.get(device);
       if (node !== undefined) triangle(pen, x(node), y(node) - 16, -Math.PI / 2, 7);
@@ -74,7 +75,7 @@ function pressure({ pen, plan, x, y, colours }, moment) {
     pen.lineTo(x(to), y(to));
     pen.stroke();
     const angle = Math.atan2(y(to) - y(from), x(to) - x(from));
-    triangle(pen, x(from) + (x(to) - x(from)) * 0.6, y(from) + (y(to) - y(from)) * 0.6, angle, 5 + 5 * stall);
+    triangle(pen, x(from) + (x(to) - x(from)) * 0.6, y(from) + (y(to) - y(from)) * 0.6, angle, (5 + 5 * stall) * Math.max(0.4, crowd));
   }
 }
 
