@@ -76,7 +76,6 @@ class Collector(Component, Protocol):
     """Reads targets of one kind in one fabric."""
 
     Config: ClassVar[type[Settings]]
-    config: Any
 
     def __init__(self, config: Any, targets: Sequence[Target], context: Context) -> None:
         """Store; nothing else."""
@@ -101,7 +100,6 @@ class Exporter(Component, Protocol):
     """Publishes snapshots. May import `api, model, selfmon, settings, errors, clock` only."""
 
     Config: ClassVar[type[Settings]]
-    config: Any
 
     def __init__(self, config: Any, context: Context) -> None:
         """Store; nothing else."""
@@ -124,7 +122,6 @@ class Detector(Protocol):
     """Scores every port at every tick. Pure state machine: same frames in, same scores out."""
 
     Config: ClassVar[type[Settings]]
-    config: Any
 
     def __init__(self, config: Any, context: Context) -> None:
         """Store; nothing else."""

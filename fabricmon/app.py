@@ -35,7 +35,7 @@ from fabricmon.runtime.doctor import Patient
 from fabricmon.runtime.offline import drive
 from fabricmon.runtime.pipeline import Pipeline, Stages
 from fabricmon.selfmon import Event, Reporter, configure_logging
-from fabricmon.settings import validate
+from fabricmon.settings import Settings, validate
 from fabricmon.web.config import WebConfig, split_address
 
 if TYPE_CHECKING:
@@ -117,26 +117,26 @@ def make_pipeline(
     limit = loaded.config.limits.ports if loaded else config_file.LimitsConfig().ports
     table = PortTable(limit)
     diagnose = loaded.section(("diagnose",), DiagnoseConfig) if loaded else DiagnoseConfig()
+    factory, detect = _detector(loaded)
     stages = Stages(
         table,
         Normalizer(table, fabric, context),
         Window(),
-        _make_detector(loaded, context),
+        factory(detect, context),
         Diagnoser(diagnose, fabric, context),
+        detect,
+        diagnose,
     )
     return Pipeline(fabric, stages, context, intent=intent, taps=taps, maintenance=maintenance)
 
 
-def _make_detector(loaded: Loaded | None, context: Context) -> Detector:
+def _detector(loaded: Loaded | None) -> tuple[Callable[[Settings, Context], Detector], Settings]:
+    """The detector's class and its config."""
     written: dict[str, Any] = dict(loaded.config.detect) if loaded else {}
     factory = _plugin(loaded, plugins.DETECTORS, written.pop("kind", "forest"), ("detect", "kind"))
-    section = (
-        validate(factory.Config, loaded.document, written, ("detect",))
-        if loaded
-        else factory.Config()
-    )
-    made: Detector = factory(section, context)
-    return made
+    if loaded is None:
+        return factory, factory.Config()
+    return factory, validate(factory.Config, loaded.document, written, ("detect",))
 
 
 def _plugin(loaded: Loaded | None, group: str, kind: str, at: tuple[str | int, ...]) -> Any:
@@ -164,14 +164,17 @@ def assemble(loaded: Loaded, context: Context, *, fetch: bool = True) -> Assembl
         raise loaded.error(f"{len(targets)} targets; the limit is {config.limits.targets}")
     plans = [_plan(loaded, fabric, targets, context, maintenance) for fabric in config.fabrics]
     exporters: dict[str, Exporter] = {}
+    settings: dict[str, Settings] = {}
     for kind in sorted(config.exporters):
         factory = _plugin(loaded, plugins.EXPORTERS, kind, ("exporters", kind))
-        exporters[kind] = factory(loaded.section(("exporters", kind), factory.Config), context)
+        settings[kind] = loaded.section(("exporters", kind), factory.Config)
+        exporters[kind] = factory(settings[kind], context)
     elsewhere = any(target.file_sd or target.http_sd for target in config.targets)
     probe = _make_probe(loaded, context)
     return Assembly(
         {plan.pipeline.fabric: plan for plan in plans},
         exporters,
+        settings,
         maintenance,
         probe,
         refresh_s=60.0 if elsewhere else 0.0,
@@ -220,7 +223,7 @@ def _plan(
         factory = _plugin(loaded, plugins.COLLECTORS, kind, ("targets", at, "collector"))
         section = loaded.section(("collectors", kind), factory.Config)
         collector = factory(section, own, context)
-        guards.append(Guard(kind, collector, own, context, _deadline(config)))
+        guards.append(Guard(kind, collector, section, own, context, _deadline(config)))
     intent = fabric.intent.intent()
     writer = _writer(config.record, fabric.name, context)
     pipeline = make_pipeline(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from fabricmon.model.stream import Item
     from fabricmon.model.topology import Topology
     from fabricmon.selfmon import SelfMetrics
+    from fabricmon.settings import Settings
 
 _PATIENCE = 3
 """Failures in a row before a target is backed off."""
@@ -52,13 +53,15 @@ class Guard:
         self,
         kind: str,
         collector: Collector,
+        config: Settings,
         targets: Sequence[Target],
         context: Context,
         deadline_s: float,
     ) -> None:
-        """`deadline_s` bounds one poll of one target."""
+        """`config` is what the collector was made with; `deadline_s` bounds one poll."""
         self.kind = kind
         self.collector = collector
+        self._config = config
         self.targets = tuple(targets)
         self._context = context
         self._deadline_s = deadline_s
@@ -67,7 +70,7 @@ class Guard:
     @property
     def key(self) -> tuple[Any, ...]:
         """What makes two guards the same work: kind, config and targets."""
-        return (self.kind, self.collector.config, self.targets)
+        return (self.kind, self._config, self.targets)
 
     async def start(self) -> None:
         """Start the collector."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fabricmon.model.topology import Topology
     from fabricmon.model.window import Window
     from fabricmon.runtime.pipeline import Pipeline
+    from fabricmon.settings import Settings
 
 _STOP_S = 1.5
 """A component that does not stop within this is left behind: SIGTERM ends the daemon within 5 s."""
@@ -62,6 +63,8 @@ class Assembly:
 
     fabrics: dict[str, FabricPlan]
     exporters: dict[str, Exporter]
+    settings: dict[str, Settings]
+    """What each exporter was made with."""
     maintenance: Maintenance
     probe: Callable[[Target, Guard], Awaitable[Page]]
     refresh_s: float = 0.0
@@ -240,7 +243,7 @@ class Daemon:
         """Put `new` in place of what runs. Pipelines, and guards that did not change, stay."""
         for name, exporter in new.exporters.items():
             running = self._now.exporters.get(name)
-            if running is not None and _same(running, exporter):
+            if running is not None and self._now.settings[name] == new.settings[name]:
                 new.exporters[name] = running
             else:
                 await exporter.start()
@@ -280,7 +283,3 @@ class Daemon:
         self._latest.pop(name, None)
         for exporter in self._now.exporters.values():
             exporter.forget(name)
-
-
-def _same(a: Exporter, b: Exporter) -> bool:
-    return type(a) is type(b) and a.config == b.config

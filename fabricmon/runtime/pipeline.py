@@ -8,7 +8,7 @@ Same items in, same snapshots out: no clock is read here, and nothing depends on
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from fabricmon.model.topology import Intent
     from fabricmon.model.window import Window
     from fabricmon.normalize import Normalizer
+    from fabricmon.settings import Settings
 
 _PRESENT_POLLS = 3.5
 """A port is published until it has missed three polls."""
@@ -47,6 +48,10 @@ class Stages:
     window: Window
     detector: Detector
     diagnoser: Diagnoser
+    detect: Settings
+    """What the detector was made with."""
+    diagnose: Settings
+    """What the diagnoser was made with."""
 
 
 class Pipeline:
@@ -96,17 +101,13 @@ class Pipeline:
         changed, in which case they begin to learn anew.
         """
         was, new = old._stages, self._stages
-        same_detector = (type(was.detector), was.detector.config) == (
-            type(new.detector),
-            new.detector.config,
-        )
-        same_diagnoser = was.diagnoser.config == new.diagnoser.config
-        self._stages = Stages(
-            was.table,
-            was.normalizer,
-            was.window,
-            was.detector if same_detector else new.detector,
-            was.diagnoser if same_diagnoser else new.diagnoser,
+        self._stages = replace(
+            new,
+            table=was.table,
+            normalizer=was.normalizer,
+            window=was.window,
+            detector=was.detector if was.detect == new.detect else new.detector,
+            diagnoser=was.diagnoser if was.diagnose == new.diagnose else new.diagnoser,
         )
         self.ticks, self.latest, self.targets = old.ticks, old.latest, old.targets
         self._target_rows, self._heard, self._gone = old._target_rows, old._heard, old._gone

@@ -31,9 +31,6 @@ class BlindDetector:
 
     Config = Settings
 
-    def __init__(self) -> None:
-        self.config = Settings()
-
     def score(self, window: Window, _table: Table, _topology: Topology) -> Scores:
         """Nothing is ever strange."""
         assert window.frame is not None
@@ -53,6 +50,8 @@ def make_pipeline(context: Context, fabric: str = "pod", **options: Any) -> Pipe
         Window(),
         BlindDetector(),
         Diagnoser(DiagnoseConfig(), fabric, context),
+        Settings(),
+        DiagnoseConfig(),
     )
     return Pipeline(fabric, stages, context, **options)
 

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -114,3 +115,32 @@ def _wait(agent: Snmpd) -> None:
                 return
         time.sleep(0.1)
     raise RuntimeError("snmpd did not answer within its first seconds")
+
+
+_MOVING = """\
+import pathlib, sys, time
+ROOT = ".1.3.6.1.2.1.31.1.1.1.6"
+rows = sorted(int(p.read_text()) for p in pathlib.Path("/sys/class/net").glob("*/ifindex"))
+for line in iter(sys.stdin.readline, ""):
+    command = line.strip()
+    if command == "PING":
+        print("PONG", flush=True)
+        continue
+    asked = sys.stdin.readline().strip()
+    rest = [int(part) for part in asked[len(ROOT) + 1 :].split(".") if part]
+    if command == "get":
+        row = rest[0] if len(rest) == 1 and rest[0] in rows else None
+    else:
+        row = next((r for r in rows if [r] > rest), None)
+    if row is None:
+        print("NONE", flush=True)
+    else:
+        print(f"{ROOT}.{row}\\ncounter64\\n{int(time.time() * 1e6)}", flush=True)
+"""
+
+
+def moving_octets(folder: Path) -> str:
+    """A line of configuration: `ifHCInOctets` of every interface grows by 1,000,000 a second."""
+    script = folder / "moving.py"
+    script.write_text(_MOVING)
+    return f"pass_persist .1.3.6.1.2.1.31.1.1.1.6 {sys.executable} {script}"

@@ -11,7 +11,7 @@ import pytest
 from support import ibsim, require
 from support.daemon import fabricmon, running
 from support.promserver import prometheus
-from support.snmpd import AUTH_KEY, COMMUNITY, PRIV_KEY, snmpd
+from support.snmpd import AUTH_KEY, COMMUNITY, PRIV_KEY, moving_octets, snmpd
 
 pytestmark = [pytest.mark.wire, pytest.mark.timeout(240)]
 
@@ -64,7 +64,7 @@ def test_each_collector_moves_its_series(tmp_path: Path, monkeypatch: pytest.Mon
         ibsim.subnet(
             ibsim.net_text(2, 2, 1), tmp_path / "subnet", f"H-{ibsim.host_guid(0, 0):016x}"
         ) as subnet,
-        snmpd(tmp_path / "agent") as agent,
+        snmpd(tmp_path / "agent", moving_octets(tmp_path)) as agent,
     ):
         targets = {
             "snmp": f"- {{collector: snmp, name: agent, address: '{agent.address}', "
@@ -83,7 +83,7 @@ collectors:
     environment: {json.dumps(subnet.environment)}
     tick_bytes: 8
 targets:
-  - {{collector: infiniband, name: subnet, address: local}}
+  - {{collector: infiniband, name: subnet, address: any}}
   {targets["snmp"]}
   {targets["gnmi"]}
 """
@@ -99,9 +99,9 @@ targets:
             _gnmic(events, 9_000)
             daemon.wait(lambda: max(daemon.samples(received, device="leaf7").values()) > before)
 
-            first = daemon.wait(lambda: daemon.samples(received, port="lo"))
-            agent.bulkwalk("1.3.6.1.2.1.2")
-            daemon.wait(lambda: daemon.samples(received, port="lo") != first)
+            host = "testbox"
+            first = daemon.wait(lambda: daemon.samples(received, device=host))
+            daemon.wait(lambda: daemon.samples(received, device=host) != first)
 
             leaf = f"S-{ibsim.leaf_guid(0):016x}"
             daemon.wait(lambda: daemon.samples(received, device="leaf-1"))
@@ -114,7 +114,7 @@ targets:
 
             agent.process.kill()
             daemon.wait(lambda: 0.0 in daemon.samples(up, target="agent").values())
-            daemon.wait(lambda: not daemon.samples(received, port="lo"))
+            daemon.wait(lambda: not daemon.samples(received, device=host))
 
             text = (tmp_path / "fabricmon.yaml").read_text()
             (tmp_path / "fabricmon.yaml").write_text(text.replace(targets["gnmi"], ""))

@@ -37,7 +37,6 @@ class _Scripted:
     Config = Settings
 
     def __init__(self, script: list[Callable[[], Any]]) -> None:
-        self.config = Settings()
         self.script = script
 
     async def start(self) -> None:
@@ -62,7 +61,7 @@ class _Scripted:
 
 
 def _guard(context: Context, *script: Callable[[], Any], deadline_s: float = 5.0) -> Guard:
-    return Guard("scripted", _Scripted(list(script)), [_TARGET], context, deadline_s)
+    return Guard("scripted", _Scripted(list(script)), Settings(), [_TARGET], context, deadline_s)
 
 
 def _metric(context: Context, name: str, **labels: str) -> float | None:
