@@ -37,7 +37,7 @@ class GnmiWriter:
                 self._rows[row.counter] = row
 
     def ports(self, batch: ReadingBatch) -> Iterator[PortLeaves]:
-        """Every port of a batch with what the mapping has words for. Missing values are left out."""
+        """Every port with what the mapping has words for. Missing values are left out."""
         rows = [(k, self._rows.get(c.counter.id), c) for k, c in enumerate(batch.columns)]
         gauges = [(g, self._rows.get(c.counter.id), c) for g, c in enumerate(batch.gauge_columns)]
         for n, (device, port) in enumerate(zip(batch.ports.device, batch.ports.port, strict=True)):

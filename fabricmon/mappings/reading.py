@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-Read: TypeAlias = Literal["number", "state", "speed", "float32", "milliwatt"]
+Read: TypeAlias = Literal["number", "state", "speed", "float32", "milliwatt", "port_state"]
 Reader: TypeAlias = "Callable[[object], float | None]"
 
 _UP = frozenset({"up", "enable", "enabled", "true", "1", "lower_layer_up", "active", "linkup"})
@@ -81,7 +81,14 @@ def milliwatt(value: object) -> float | None:
     return 10.0 * math.log10(power) if power is not None and power > 0 else None
 
 
+def port_state(value: object) -> float | None:
+    """1 where an InfiniBand port state number says active (4), 0 for the others."""
+    level = number(value)
+    return None if level is None else float(level == 4)
+
+
 _PLAIN: dict[str, Reader] = {
+    "port_state": port_state,
     "number": number,
     "state": state,
     "speed": speed,
