@@ -65,13 +65,20 @@ class ForestDetector:
     def __init__(self, config: ForestConfig, context: Context) -> None:
         """Inert: scikit-learn is imported at the first fit."""
         self.config = config
-        self._peers = Peers()
-        self._features = Features()
+        self.peers = Peers()
+        self.features = Features()
         self._nursery = Nursery(config.seed)
         self._training = Training(config, context)
         self._tick = 0
         self._above = np.empty(0, np.uint8)
+        self._limits = np.empty((len(NAMES), 0), np.float32)
+        self._limits_for: tuple[int, ...] = ()
         self._novel: dict[int, float] = {}
+
+    @property
+    def forests(self) -> dict[int, Forest]:
+        """The forests in use, per kind (role x technology)."""
+        return self._training.forests
 
     def fit_with(self, executor: Executor) -> None:
         """Fit in this executor instead of in line. The daemon does; scores stay the same."""
@@ -83,14 +90,14 @@ class ForestDetector:
         if frame is None:
             raise ValueError("nothing was pushed to the window yet")
         n, self._tick = frame.n_ports, self._tick + 1
-        self._peers.follow(table, topology)
+        self.peers.follow(table, topology)
         tainted = self._nursery.tainted(self._tick, n)
-        self._features.update(window, self._peers, tainted)
-        values = self._features.values
+        self.features.update(window, self.peers, tainted)
+        values = self.features.values[:, :n]
         known = frame.age_s <= 3 * frame.interval_s
-        kind = self._peers.kind
+        kind = self.peers.kind
 
-        evident = self._features.evident()
+        evident = self.features.evident()
         anomaly, crossed = self._judge(values, kind, known, evident)
         anomaly[~evident] *= np.float32(0.5)  # without physical evidence, never above the middle
         crossed &= evident
@@ -104,13 +111,13 @@ class ForestDetector:
         self._nursery.taint(self._tick, np.flatnonzero(crossed))
         if self._tick > _SETTLE:
             healthy = known & ~evident & ~self._nursery.tainted(self._tick, n)
-            self._nursery.take(self._tick, kind, healthy, values)
-        self._training.step(self._tick, self._nursery, np.unique(kind[known]).tolist())
+            self._nursery.take(self._tick, self.peers, healthy, values)
+        self._training.step(self._tick, self._nursery, self.peers.kinds)
         return Scores(
             anomaly,
             alarm,
             {int(row): self._explain(values[:, row], int(kind[row])) for row in rows},
-            learning=not self._training.forests,
+            learning=not self.forests,
             drift={_name(k): share for k, share in self._novel.items()},
         )
 
@@ -139,26 +146,39 @@ class ForestDetector:
         evident: NDArray[np.bool_],
     ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """float32[N] anomaly, NaN without a forest; bool[N] above the threshold."""
-        anomaly = np.full(len(kind), np.nan, np.float32)
+        limits = self._limits_of(kind)
+        out = np.zeros(len(kind), np.bool_)
+        for value, limit in zip(values, limits, strict=True):
+            out |= value > limit
+        out &= known
+        anomaly = np.where(known & ~np.isnan(limits[0]), np.float32(0), np.float32(np.nan))
         crossed = np.zeros(len(kind), np.bool_)
-        for one, forest in self._training.forests.items():
-            mine = np.flatnonzero(known & (kind == one))
-            if not len(mine):
+        for one, forest in self.forests.items():
+            ports = np.count_nonzero(known & (kind == one))
+            rows = np.flatnonzero(out & (kind == one))
+            self._drift(one, np.count_nonzero(~evident[rows]) / max(ports, 1))
+            if not len(rows):
                 continue
-            anomaly[mine] = 0
-            part = values if len(mine) == values.shape[1] else values[:, mine]
-            out = np.flatnonzero(forest.stands_out(part))
-            novel = np.count_nonzero(~evident[mine[out]]) / len(mine)
-            self._novel[one] = 0.95 * self._novel.get(one, 0.0) + 0.05 * novel
-            if not len(out):
-                continue
-            rows = _furthest(part[:, out], forest, mine[out])
+            rows = _furthest(values, forest, rows)
             raw = forest.score(values[:, rows])
             anomaly[rows] = forest.anomaly(raw)
             above = rows[raw > forest.threshold]
-            if len(mine) < _CROWD or 2 * len(above) < len(mine):
+            if ports < _CROWD or 2 * len(above) < ports:
                 crossed[above] = True
         return anomaly, crossed
+
+    def _limits_of(self, kind: NDArray[np.int16]) -> NDArray[np.float32]:
+        """float32[F,N]: what each port has to exceed to be judged; NaN without a forest."""
+        made_for = (id(kind), *(id(forest) for forest in self.forests.values()))
+        if made_for != self._limits_for or self._limits.shape[1] != len(kind):
+            by_kind = np.full((len(NAMES), 2 * len(PortRole)), np.nan, np.float32)
+            for one, forest in self.forests.items():
+                by_kind[:, one] = forest.limit
+            self._limits_for, self._limits = made_for, by_kind[:, kind]
+        return self._limits
+
+    def _drift(self, kind: int, novel: float) -> None:
+        self._novel[kind] = 0.95 * self._novel.get(kind, 0.0) + 0.05 * novel
 
     def _k_of_n(self, crossed: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """bool[N]: above the threshold in k of the last n ticks. One bit a tick."""
@@ -171,7 +191,7 @@ class ForestDetector:
 
     def _explain(self, values: NDArray[np.float32], kind: int) -> tuple[str, ...]:
         """The features that lie furthest above what healthy ports show, strongest first."""
-        forest = self._training.forests.get(kind)
+        forest = self.forests.get(kind)
         excess = forest.excess(values) if forest else values
         order = np.argsort(-excess, kind="stable")[:_EXPLAINED]
         return tuple(NAMES[i] for i in order if excess[i] > (1 if forest else 0))
@@ -183,7 +203,7 @@ def _furthest(
     """The rows a forest looks at: all, or those that stand out furthest."""
     if len(rows) <= _MOST_SCORED:
         return rows
-    excess = forest.excess(values).max(axis=0)
+    excess = forest.excess(values[:, rows]).max(axis=0)
     return rows[np.sort(np.argsort(-excess, kind="stable")[:_MOST_SCORED])]
 
 

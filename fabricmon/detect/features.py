@@ -61,49 +61,65 @@ _USE_STEP = 0.3
 
 
 class Features:
-    """Streaming state per port: a few arrays [S,N], and no look back through the window."""
+    """Streaming state per port: two arrays [S,N], and no look back through the window.
+
+    Works row by row: a row of a large fabric fits the cache, all of them do not.
+    """
 
     def __init__(self) -> None:
         """No ports yet."""
-        self._mean = np.full((len(_SIGNALS), 0), np.nan, np.float32)
-        self._past = np.full((len(_SIGNALS), 0), np.nan, np.float32)
+        self._mean = np.zeros((len(_SIGNALS), 0), np.float32)
+        self._past = np.zeros((len(_SIGNALS), 0), np.float32)
+        self._begun = np.zeros((len(_SIGNALS), 0), np.bool_)
         self.values = np.zeros((len(NAMES), 0), np.float32)
-        """float32[F,N] of the latest tick; 0 where nothing is known."""
+        """float32[F,N] of the latest tick; 0 where nothing is known. Written anew each tick."""
 
     def update(self, window: Window, peers: Peers, frozen: NDArray[np.bool_]) -> None:
         """Take the latest tick. The past of `frozen` bool[N] ports does not learn from it."""
-        now = self._read(window)
-        n = now.shape[1]
-        self._grow(n)
-        fresh = ~np.isnan(now)
-        first = fresh & np.isnan(self._mean)
-        np.copyto(self._mean, now, where=first)
-        np.copyto(self._past, now, where=first)
-        step = np.where(fresh, now - self._mean, np.float32(0))
-        self._mean += step * np.float32(_PHASE)
-        self.values = self._judge(peers)
-        rise = np.nan_to_num(self._mean - self._past)
-        rise *= np.where(rise > 0, np.float32(_UP), np.float32(_DOWN))
-        rise[:, frozen] = 0
-        self._past += rise
+        self._grow(len(frozen))
+        rises = {}
+        learning = np.float32(_UP) * ~frozen, np.float32(_DOWN) * ~frozen
+        for i, (name, factor) in enumerate(_SIGNALS):
+            mean, past = self._mean[i], self._past[i]
+            self._move(i, window.now(name), factor)
+            over = mean - past
+            rises[name] = np.maximum(over, 0)
+            past += over * np.where(over > 0, *learning)
+        self._judge(rises, peers)
 
-    def _judge(self, peers: Peers) -> NDArray[np.float32]:
-        """float32[F,N]: how far each port stands out, never below zero."""
-        mean = self._mean
-        rise = np.nan_to_num(np.maximum(mean - self._past, 0))
-        values = np.empty((len(NAMES), mean.shape[1]), np.float32)
-        rows = iter(values)
+    def _move(self, row: int, now: NDArray[np.float32], factor: float) -> None:
+        """Move the mean towards the signal; where the signal is unknown, nothing moves."""
+        mean, begun = self._mean[row], self._begun[row]
+        fresh = now == now  # noqa: PLR0124 - false where NaN, in a single pass
+        if factor:
+            now = np.log1p(now * np.float32(factor)) if np.fmax.reduce(now) > 0 else now
+        whole = bool(fresh.all())
+        step = (now - mean) * np.float32(_PHASE)
+        if not whole:
+            step[~fresh] = 0
+        mean += step
+        first = fresh & ~begun
+        if first.any():
+            np.copyto(mean, now, where=first)
+            np.copyto(self._past[row], now, where=first)
+            begun |= first
+
+    def _judge(self, rises: dict[str, NDArray[np.float32]], peers: Peers) -> None:
+        """Write how far each port stands out, never below zero."""
+        rows = iter(self.values)
         for name in _LEVELS:
-            next(rows)[:] = np.nan_to_num(mean[_AT[name]])
+            next(rows)[:] = self._mean[_AT[name]]
         for name in _RISES:
-            next(rows)[:] = rise[_AT[name]]
+            next(rows)[:] = rises[name]
         for name in _PEERED:
-            over = mean[_AT[name]] - peers.middle(mean[_AT[name]])
-            next(rows)[:] = np.where(np.isnan(over), rise[_AT[name]], np.maximum(over, 0))
-        use = mean[_AT["tx_use"]]
-        over = np.where(use > _FULL, use - peers.others(use), np.float32(0))
-        next(rows)[:] = np.nan_to_num(np.maximum(over, 0))
-        return values
+            mean, out = self._mean[_AT[name]], next(rows)
+            np.maximum(mean - peers.middle(mean), 0, out=out)
+            np.copyto(out, rises[name], where=np.isnan(out))
+        use, out = self._mean[_AT["tx_use"]], next(rows)
+        out[:] = 0
+        full = np.flatnonzero(use > _FULL)
+        if len(full):
+            out[full] = np.fmax(use - peers.others(use), 0)[full]
 
     def evident(self) -> NDArray[np.bool_]:
         """bool[N]: the port stands out by something physical, not by how it is used.
@@ -120,18 +136,9 @@ class Features:
             evident |= value[f"{name} over own past"] > LASTING
         return evident
 
-    @staticmethod
-    def _read(window: Window) -> NDArray[np.float32]:
-        """float32[S,N]: the signals of the latest tick, shares as they are, the rest as log1p."""
-        now = np.stack([window.now(name) for name, _ in _SIGNALS])
-        for row, (_, factor) in zip(now, _SIGNALS, strict=True):
-            if factor:
-                np.log1p(row * np.float32(factor), out=row)
-        return now
-
     def _grow(self, n: int) -> None:
-        short = n - self._mean.shape[1]
-        if short > 0:
-            pad = np.full((len(_SIGNALS), short), np.nan, np.float32)
-            self._mean = np.concatenate([self._mean, pad], axis=1)
-            self._past = np.concatenate([self._past, pad], axis=1)
+        for name in ("_mean", "_past", "_begun", "values"):
+            old = getattr(self, name)
+            if n > old.shape[1]:
+                pad = np.zeros((len(old), n - old.shape[1]), old.dtype)
+                setattr(self, name, np.concatenate([old, pad], axis=1))

@@ -81,14 +81,12 @@ class Forest:
 
     def excess(self, values: NDArray[np.float32]) -> NDArray[np.float32]:
         """float32[F,M]: features as multiples of what healthy ports stay below."""
-        limit = self.ceiling + _FLOORS
-        return values / (limit if values.ndim == 1 else limit[:, None])
+        return values / (self.limit if values.ndim == 1 else self.limit[:, None])
 
-    def stands_out(self, values: NDArray[np.float32]) -> NDArray[np.bool_]:
-        """bool[M]: some feature of float32[F,M] is above what healthy ports stay below."""
-        limit = (self.ceiling + _FLOORS)[:, None]
-        out: NDArray[np.bool_] = np.any(values > limit, axis=0)
-        return out
+    @property
+    def limit(self) -> NDArray[np.float32]:
+        """float32[F]: what a port has to exceed in some feature to be judged at all."""
+        return self.ceiling + _FLOORS
 
 
 def fit(train: NDArray[np.float32], held: NDArray[np.float32], *, trees: int, seed: int) -> Forest:

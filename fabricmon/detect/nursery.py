@@ -14,6 +14,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from fabricmon.detect.peers import Peers
+
 _CAPACITY = 4096
 """Rows kept per kind: a forest draws 256 a tree, the tail needs a few thousand."""
 _PER_TICK = 64
@@ -52,20 +54,20 @@ class Nursery:
     def take(
         self,
         tick: int,
-        kind: NDArray[np.int16],
+        peers: Peers,
         healthy: NDArray[np.bool_],
         values: NDArray[np.float32],
     ) -> None:
         """Sample some healthy ports of each kind. `values` float32[F,N]."""
         chosen = []
-        for one in np.unique(kind[healthy]):
-            ports = np.flatnonzero(healthy & (kind == one))
+        for one in peers.kinds:
+            ports = np.flatnonzero(healthy & (peers.kind == one))
             if len(ports) > _PER_TICK:
-                ports = self._generator.choice(ports, _PER_TICK, replace=False)
+                ports = ports[self._generator.integers(0, len(ports), _PER_TICK)]
             chosen.append(ports)
         if chosen:
             ports = np.concatenate(chosen)
-            self._waiting.append((tick, kind[ports], ports, values[:, ports].T))
+            self._waiting.append((tick, peers.kind[ports], ports, values[:, ports].T))
         while self._waiting and self._waiting[0][0] + _MARGIN <= tick:
             self._mature()
 

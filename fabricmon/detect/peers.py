@@ -22,8 +22,11 @@ ENOUGH = 8
 """Members below which a group says nothing."""
 _BINS = 64
 _FINEST = 1e-3
-_EDGES = np.geomspace(_FINEST, 1.0, _BINS - 1).astype(np.float32)
-_MIDDLES = np.concatenate([[0.0], np.sqrt(_EDGES[:-1] * _EDGES[1:]), [1.0]]).astype(np.float32)
+_STEPS = (_BINS - 2) / -np.log(_FINEST)
+"""Bins for each factor of e: 62 between the finest share and 1, one below, one for 1."""
+_MIDDLES = np.concatenate(
+    [[0.0], np.exp((np.arange(_BINS - 2) + 0.5) / _STEPS) * _FINEST, [1.0]]
+).astype(np.float32)
 
 
 class Peers:
@@ -36,6 +39,8 @@ class Peers:
         """int16[N]: role x technology, which one forest is for."""
         self.group: NDArray[np.int32] = np.empty(0, np.int32)
         """int32[N]: peer group, -1 none."""
+        self.kinds: list[int] = []
+        """The kinds there are."""
         self.siblings: NDArray[np.int32] = np.empty(0, np.int32)
         """int32[N]: ports of one switch that lead the same way, -1 where there is no other."""
 
@@ -46,6 +51,7 @@ class Peers:
             return
         self._seen = seen
         self.kind = table.role.astype(np.int16) * 2 + table.infiniband
+        self.kinds = np.unique(self.kind).tolist()
         job = _jobs(table, topology)
         self.group = np.full(len(table), -1, np.int32)
         for key in (self.kind, _pair(self.kind, table.rail), _pair(self.kind, job)):
@@ -60,19 +66,18 @@ class Peers:
 
         Known to a tenth of its value, from a histogram of finer bins near zero.
         """
-        out = np.full(len(share), np.nan, np.float32)
         known = (self.group >= 0) & ~np.isnan(share)
         if not known.any():
-            return out
+            return np.full(len(share), np.nan, np.float32)
         groups = int(self.group.max()) + 1
-        bins = np.searchsorted(_EDGES, share[known], side="right")
-        counts = np.bincount(self.group[known] * _BINS + bins, minlength=groups * _BINS)
+        value, ids = (share, self.group) if known.all() else (share[known], self.group[known])
+        bins = _bin(value)
+        bins += ids * np.int32(_BINS)
+        counts = np.bincount(bins, minlength=groups * _BINS)
         below = counts.reshape(groups, _BINS).cumsum(axis=1)
         half = (below[:, -1:] + 1) // 2
         median = _MIDDLES[np.argmax(below >= half, axis=1)]
-        member = self.group >= 0
-        out[member] = median[self.group[member]]
-        return out
+        return np.where(self.group >= 0, median[self.group], np.float32(np.nan))
 
     def others(self, value: NDArray[np.float32]) -> NDArray[np.float32]:
         """float32[N]: the mean of a port's siblings, itself left out; NaN without siblings."""
@@ -88,6 +93,14 @@ class Peers:
         mean = (total[ids] - value[known]) / rest
         out[known] = np.where(count[ids] > 1, mean, np.nan)
         return out
+
+
+def _bin(share: NDArray[np.float32]) -> NDArray[np.int32]:
+    """int32[M]: which bin of `_MIDDLES`."""
+    place = np.log(np.maximum(share, np.float32(_FINEST / 2)) / np.float32(_FINEST))
+    place *= np.float32(_STEPS)
+    np.clip(place, -1, _BINS - 2, out=place)
+    return (place + np.float32(1)).astype(np.int32)
 
 
 def _pair(one: NDArray[np.generic], other: NDArray[np.generic]) -> NDArray[np.int64]:

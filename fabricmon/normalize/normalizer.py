@@ -43,7 +43,7 @@ class Normalizer:
 
     def __init__(self, table: PortTable, fabric: str, context: Context) -> None:
         """Nothing read yet. `table` is shared with the pipeline; its link speeds are kept here."""
-        self._table = table
+        self.table = table
         self._fabric = fabric
         self._context = context
         self._store = Store()
@@ -62,11 +62,11 @@ class Normalizer:
         """Take one reading. Its values are seen in the next frame."""
         self._staging.stage(batch)
         if batch.gauge_columns:
-            self._gauges.take(batch, self._staging.where(batch.ports), len(self._table))
+            self._gauges.take(batch, self._staging.where(batch.ports), len(self.table))
 
     def tick(self, now_ns: int, interval_s: float) -> Frame:
         """Make a frame of everything absorbed since the last tick."""
-        store, n = self._store, len(self._table)
+        store, n = self._store, len(self.table)
         store.grow(n)
         store.have_queues(self._gauges.queues)
         self._follow_speed()
@@ -83,10 +83,10 @@ class Normalizer:
         return self._frame(now_ns, interval_s, elapsed, drained)
 
     def _follow_speed(self) -> None:
-        speed = self._gauges.level(BY_ID["speed_bps"], len(self._table))
+        speed = self._gauges.level(BY_ID["speed_bps"], len(self.table))
         if speed is not None:
             rows = np.flatnonzero(speed > 0).astype(np.int32)
-            self._table.set_speed(rows, speed[rows])
+            self.table.set_speed(rows, speed[rows])
 
     def _span(self, group: int, now_ns: int, interval_s: float) -> NDArray[np.float64]:
         """float64[N]: seconds that the movement stands for, by receipt where the clock is wrong."""
@@ -117,7 +117,7 @@ class Normalizer:
         store = self._store
         inverse = (1 / span).astype(np.float32)
         over = self._settler.group(group, inverse)
-        beat = refresh.beat_of(store, group, self._table.node)
+        beat = refresh.beat_of(store, group, self.table.node)
         if beat is None:
             self._withhold(over)
             return span.astype(np.float32)
@@ -238,8 +238,8 @@ class Normalizer:
             Rates(
                 port=lambda name: rows.get(name, none),
                 queue=lambda name: queues.get(name, no_queue),
-                speed_bps=self._table.speed_bps,
-                tick_bytes=self._table.tick_bytes,
+                speed_bps=self.table.speed_bps,
+                tick_bytes=self.table.tick_bytes,
                 lossless=np.array(lossless, np.intp),
             )
         )

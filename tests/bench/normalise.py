@@ -78,7 +78,8 @@ def normalizer() -> Normalizer:
     return Normalizer(PortTable(), "bench", Context(clock, Reporter(clock)))
 
 
-def _timed(work: Callable[[], Any]) -> tuple[float, Any]:
+def timed(work: Callable[[], Any]) -> tuple[float, Any]:
+    """CPU seconds and the result."""
     before = cpu_seconds()
     result = work()
     return cpu_seconds() - before, result
@@ -105,7 +106,8 @@ def _naive(old: np.ndarray[Any, Any], new: np.ndarray[Any, Any]) -> np.ndarray[A
     return ((new - old).astype(np.float64) / 10.0).astype(np.float32)
 
 
-def _absorb_and_tick(one: Normalizer, batches: list[ReadingBatch], second: int) -> Frame:
+def absorb_and_tick(one: Normalizer, batches: list[ReadingBatch], second: int) -> Frame:
+    """What the pipeline does with the readings of one tick."""
     for batch in batches:
         one.absorb(batch)
     return one.tick(START + second * SECOND, 10.0)
@@ -131,13 +133,13 @@ def _measure(radix: int) -> dict[str, float]:
     for tick in range(_TICKS):
         old = fleet.values
         batches = fleet.poll(tick * 10)
-        cost, frame = _timed(partial(_absorb_and_tick, one, batches, tick * 10))
+        cost, frame = timed(partial(absorb_and_tick, one, batches, tick * 10))
         spent["normalise"].append(cost)
-        spent["signals"].append(_timed(partial(window.push, frame))[0])
-        spent["numpy"].append(_timed(partial(_naive, old, fleet.values))[0])
+        spent["signals"].append(timed(partial(window.push, frame))[0])
+        spent["numpy"].append(timed(partial(_naive, old, fleet.values))[0])
         if tick < 3:
             some = fleet.values[:, : _PORTS // 10].tolist()
-            cost, _ = _timed(partial(_dict_loop, memory, some, tick * 10 * SECOND))
+            cost, _ = timed(partial(_dict_loop, memory, some, tick * 10 * SECOND))
             spent["dict"].append(cost * 10)
     return {name: median(costs[1:]) * 1000 for name, costs in spent.items()}
 

@@ -9,6 +9,7 @@ from fabricmon.detect.detector import ForestConfig
 from fabricmon.detect.features import NAMES
 from fabricmon.detect.forest import fit
 from fabricmon.detect.nursery import Nursery
+from fabricmon.detect.peers import Peers
 from fabricmon.detect.training import Training
 from fabricmon.selfmon import Reporter
 from fabricmon.testing import ManualClock
@@ -71,10 +72,16 @@ def _events(context: Context, event: str) -> float:
     return value or 0.0
 
 
+def _peers(ports: int) -> Peers:
+    peers = Peers()
+    peers.kind, peers.kinds = np.zeros(ports, np.int16), [0]
+    return peers
+
+
 def _fill(nursery: Nursery, rows: np.ndarray, start: int) -> None:
-    kinds, healthy = np.zeros(64, np.int16), np.ones(64, np.bool_)
+    peers, healthy = _peers(64), np.ones(64, np.bool_)
     for i in range(len(rows) // 64):
-        nursery.take(start + i, kinds, healthy, rows[i * 64 : (i + 1) * 64].T)
+        nursery.take(start + i, peers, healthy, rows[i * 64 : (i + 1) * 64].T)
 
 
 def test_a_forest_is_swapped_in_at_a_fixed_later_tick() -> None:
@@ -109,14 +116,14 @@ def test_a_forest_that_forgets_alarms_is_rejected() -> None:
 def test_rows_before_a_diagnosis_are_taken_back() -> None:
     """A port that is diagnosed loses the rows that still waited."""
     nursery = Nursery(1)
-    kinds, healthy = np.zeros(8, np.int16), np.ones(8, np.bool_)
+    peers, healthy = _peers(8), np.ones(8, np.bool_)
     values = np.tile(np.arange(8, dtype=np.float32), (_F, 1))
     for tick in range(4):
         nursery.tainted(tick, 8)
-        nursery.take(tick, kinds, healthy, values)
+        nursery.take(tick, peers, healthy, values)
     nursery.taint(4, np.array([3]))
     for tick in range(5, 20):
-        nursery.take(tick, kinds, healthy & (np.arange(8) != 3), values)
+        nursery.take(tick, peers, healthy & (np.arange(8) != 3), values)
     assert 3.0 not in nursery.samples()[0]
     assert set(nursery.samples()[0][:, 0]) == {0, 1, 2, 4, 5, 6, 7}
 
