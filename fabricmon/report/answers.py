@@ -88,11 +88,18 @@ def answers(incident: Incident) -> list[tuple[str, str]]:
 
 def evidence_text(one: Mapping[str, Any]) -> str:
     """One number that can be checked by hand."""
-    value = percent(one["value"]) if one["unit"] == "ratio" else scaled(one["value"], one["unit"])
+    value = _measured(one["value"], one["unit"])
     healthy = f"; healthy: {plain(one['expected'])}" if one["expected"] else ""
     source = f"; from {plain(one['source'])}" if one["source"] else ""
     where = f" at {port_text(one)}" if one["device"] else ""
     return f"{plain(one['counter'])}{where}: {value}{healthy}{source}"
+
+
+def _measured(value: float, unit: str) -> str:
+    """`16.6 % of time` for shares, prefixes for the rest."""
+    if unit == "ratio" or unit.startswith("share"):
+        return f"{percent(value)} {plain(unit.removeprefix('ratio').removeprefix('share'))}".strip()
+    return scaled(value, plain(unit))
 
 
 def _cause(incident: Incident) -> str:

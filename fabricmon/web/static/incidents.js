@@ -5,6 +5,8 @@ import { layout } from "./layout.js";
 const WHOSE = { fabric: "It is the fabric", host: "It is a host", config: "It is the configuration", telemetry: "It is the telemetry", "not-fabric": "It is not the fabric" };
 const portText = (one) => (one ? (one.port ? `${one.device} [${one.port}]` : one.device) : "no port can be named");
 
+const measured = (value, unit) => (/^(ratio|share)/.test(unit) ? `${percent(value)}${unit.replace(/^(ratio|share)/, "")}` : scaled(value, unit));
+
 export function verdictLine(incident) {
   const count = incident.victims.length;
   const who = count === 0 ? "nobody is held back" : `${count} port${count === 1 ? " is" : "s are"} held back`;
@@ -62,7 +64,7 @@ export function IncidentView({ id, version, status }) {
     <h2>Evidence</h2>
     <${Table} caption="What was measured, and what a healthy port shows" rows=${data.evidence} columns=${[
       ["Measured", (e) => e.counter], ["Where", (e) => html`<${PortName} fabric=${fabric} device=${e.device} port=${e.port} />`],
-      ["Value", (e) => (e.unit === "ratio" ? percent(e.value) : scaled(e.value, e.unit)), true], ["Healthy", (e) => e.expected], ["Source", (e) => e.source]]} />
+      ["Value", (e) => measured(e.value, e.unit), true], ["Healthy", (e) => e.expected], ["Source", (e) => e.source]]} />
     <h2>Pressure tree</h2>
     <${Tree} incident=${data} />
     <${Table} caption="Ports held back, hardest first" rows=${[...data.victims].sort((a, b) => b.stall_ratio - a.stall_ratio)} columns=${[

@@ -1,0 +1,122 @@
+"""`fabricmon report`: what happened, from a running daemon, its incident file, or dumps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fabricmon.cli.common import config_option, output_option
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from fabricmon.report import Plot
+
+_TIMEOUT_S = 20
+_MAX_BYTES = 64 << 20
+
+
+@click.command()
+@click.argument("source", nargs=-1, required=True, metavar="SOURCE...")
+@config_option
+@click.option("--user", help="The name to give a daemon that asks for one.")
+@click.option(
+    "--password-env",
+    default="FABRICMON_PASSWORD",
+    show_default=True,
+    help="The environment variable with the password.",
+)
+@output_option("text", "md", "html", "json")
+def command(
+    source: tuple[str, ...], config: Path | None, user: str | None, password_env: str, output: str
+) -> None:
+    r"""Answer four questions: is it the fabric, who started it, who suffers, what to do.
+
+    SOURCE is the address of a running daemon (http://host:10077), a file of the jsonl exporter, or
+    dumps as `fabricmon replay` takes them; only of dumps the HTML has plots.
+
+    \b
+      fabricmon report http://localhost:10077
+      fabricmon report incidents.jsonl -o md
+      fabricmon report recording/ -o html > report.html
+    """
+    from fabricmon.report import render
+
+    plots: Mapping[str, Plot] = {}
+    if len(source) == 1 and source[0].startswith(("http://", "https://")):
+        incidents = _from_daemon(source[0], user, password_env)
+    elif len(source) == 1 and source[0].endswith(".jsonl"):
+        incidents = _from_jsonl(Path(source[0]))
+    else:
+        incidents, plots = _from_dumps([Path(one) for one in source], config)
+    click.echo(render(incidents, output, plots), nl=False)
+
+
+def _from_daemon(url: str, user: str | None, password_env: str) -> list[dict[str, Any]]:
+    """What the API lists: open incidents, worst first, then closed ones."""
+    import base64
+    import os
+    from urllib.error import URLError
+    from urllib.request import Request, urlopen
+
+    import orjson
+
+    request = Request(url.rstrip("/") + "/api/v1/incidents")  # noqa: S310 - http(s), checked above
+    if user is not None:
+        given = f"{user}:{os.environ.get(password_env, '')}".encode()
+        request.add_header("Authorization", "Basic " + base64.b64encode(given).decode())
+    try:
+        with urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310 - as above
+            found: list[dict[str, Any]] = orjson.loads(answer.read(_MAX_BYTES))
+    except (URLError, OSError) as error:
+        raise click.ClickException(
+            f"{url} does not answer: {getattr(error, 'reason', error)}"
+        ) from error
+    except orjson.JSONDecodeError as error:
+        raise click.ClickException(f"{url} does not answer as fabricmon does") from error
+    return found
+
+
+def _from_jsonl(path: Path) -> list[dict[str, Any]]:
+    """Every incident of the file in its last state, open and severe ones first."""
+    import orjson
+
+    last: dict[str, dict[str, Any]] = {}
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    incident = orjson.loads(line)
+                    last[incident["id"]] = incident
+                except (orjson.JSONDecodeError, KeyError, TypeError):
+                    click.echo(f"{path}:{number}: not an incident; skipped", err=True)
+    except OSError as error:
+        raise click.ClickException(f"{path}: {error.strerror}") from error
+    return sorted(last.values(), key=_worst_first)
+
+
+def _worst_first(incident: Mapping[str, Any]) -> tuple[Any, ...]:
+    order = {"severe": 0, "moderate": 1, "mild": 2}
+    return (
+        incident["state"] == "closed",
+        order.get(incident["severity"], 3),
+        -incident["stalled_port_seconds"],
+        incident["id"],
+    )
+
+
+def _from_dumps(
+    paths: Iterable[Path], config: Path | None
+) -> tuple[list[dict[str, Any]], Mapping[str, Plot]]:
+    from fabricmon import app, record
+    from fabricmon.report import Gatherer
+    from fabricmon.runtime.offline import drive
+
+    loaded = app.load(config) if config else None
+    context = app.make_context(loaded, level="warning")
+    dumps = record.open_source(list(paths), report=context.report, intent=app.intent_of(loaded))
+    gather = Gatherer()
+    drive(dumps.items(), app.make_pipeline(dumps.fabric, context, loaded), gather.add)
+    return gather.incidents(), gather.plots()
