@@ -74,10 +74,16 @@ def _job(
 def draw_benign(
     rng: np.random.Generator, wiring: Wiring, traffic: TrafficConfig, at: float, lasts: float
 ) -> AnyEvent:
-    """A change that operators make every day, and that harms nobody."""
+    """A change that operators make every day, and that harms nobody.
+
+    An all-to-all congests as it is; uplinks are not taken from it.
+    """
+    choices = ["stop", "volume", "compute", "load"]
+    if all(job.collective != "all-to-all" for job in traffic.jobs):
+        choices.append("drain")
     job = traffic.jobs[int(rng.integers(len(traffic.jobs)))].name
     when = {"at": at, "lasts": lasts}
-    match str(rng.choice(["stop", "volume", "compute", "load", "drain"])):
+    match str(rng.choice(choices)):
         case "stop":
             return JobChange(do="job", job=job, running=False, **when)
         case "volume":

@@ -223,10 +223,10 @@ class EpochSolver:
         share = np.maximum.reduceat(reach[net.hop_link], net.first)
         rate = coupling.in_step(share * pressed.rate + (1 - share) * settled)
         lossy = self._deaf & (pressed.ratio < _HELD)
-        if not lossy.any():
-            over = np.minimum(1, self._capacity / np.maximum(net.load(rate), 1.0))
-            rate = rate * np.minimum.reduceat(over[net.hop_link], net.first)
         lost = np.where(lossy, OVERSHOOT / (1 + OVERSHOOT), 0.0)
+        sent, _ = self._carry(rate, lost)
+        fits = np.minimum(1, self._capacity / np.maximum(sent, 1.0))
+        rate = rate * np.minimum.reduceat(fits[net.hop_link], net.first)
         sent, dropped = self._carry(rate, lost)
         line = np.maximum(self._line, 1.0)
         idle = np.clip(1 - net.load(pressed.rate) / line, 0.0, 1.0)

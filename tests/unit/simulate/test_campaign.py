@@ -1,0 +1,74 @@
+"""Random episodes: labelled, repeatable, and never without effect."""
+
+from __future__ import annotations
+
+import pytest
+
+from fabricmon.model.readings import ReadingBatch
+from fabricmon.model.stream import Tick
+from fabricmon.model.topology import Technology
+from fabricmon.simulate.campaign import KINDS, episode, healthy_run
+from fabricmon.simulate.engine.counters import ROW
+
+CASES = [(technology, kind) for technology in Technology for kind in KINDS[technology]]
+
+
+@pytest.mark.parametrize(("technology", "kind"), CASES)
+def test_every_kind_can_be_drawn(technology: Technology, kind: str) -> None:
+    """The label names a cause in the fabric, a window inside the run, and victims that exist."""
+    made = episode(kind, seed=11, technology=technology, poll=5.0)
+    (label,) = made.labels
+    simulation = made.simulation
+    assert label.kind == kind
+    start = (label.start_ns - simulation.start_ns) / 1e9
+    end = (label.end_ns - simulation.start_ns) / 1e9
+    assert made.quiet_polls * 5.0 <= start < end < simulation.scenario.config.duration
+    ports = simulation.wiring.index
+    for cause in label.causes:
+        assert cause in ports or cause.device in simulation.wiring.node
+    assert all(victim in ports for victim in label.victims)
+    assert label.causes or kind == "collective-stall"
+
+
+def test_an_episode_is_a_function_of_its_seed() -> None:
+    """Same seed, same labels and same readings; another seed, another fabric."""
+
+    def first_batch(seed: int) -> tuple[object, bytes]:
+        made = episode("incast", seed=seed)
+        items = made.simulation.items()
+        batch = next(item for item in items if isinstance(item, ReadingBatch))
+        return made.labels, batch.values.tobytes()
+
+    assert first_batch(4) == first_batch(4)
+    assert first_batch(4) != first_batch(5)
+
+
+def test_two_faults_have_victims_of_their_own() -> None:
+    """Each of two faults is labelled with what it alone does."""
+    made = episode("incast", second="slow-receiver", seed=2, technology=Technology.INFINIBAND)
+    kinds = [label.kind for label in made.labels]
+    assert kinds == ["incast", "slow-receiver"]
+    assert made.labels[0].causes != made.labels[1].causes
+
+
+def test_frames_only_is_an_axis() -> None:
+    """The same episode without paused time."""
+    made = episode("incast", seed=1, paused_time=False)
+    batch = next(i for i in made.simulation.items() if isinstance(i, ReadingBatch))
+    assert not any(c.counter.id.endswith("pfc_ns") for c in batch.columns)
+
+
+def test_a_healthy_day_is_full_of_changes_and_free_of_faults() -> None:
+    """At least two changes an hour, and nobody newly held back by them."""
+    day = healthy_run(seed=5, hours=3.0, poll=10.0)
+    assert day.labels == ()
+    assert len(day.simulation.scenario.config.events) >= 6
+    usual, changed = (
+        [
+            interval.amount[ROW["stall"]].max() / 10.0
+            for interval in day.simulation.intervals(events)
+        ]
+        for events in ([], None)
+    )
+    assert max(changed) <= 1.8 * max(usual) + 0.02
+    assert sum(isinstance(item, Tick) for item in day.simulation.items()) == 1080
