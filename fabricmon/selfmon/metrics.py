@@ -109,3 +109,15 @@ class SelfMetrics:
         self.series_dropped = Counter(
             "fabricmon_series_dropped", "Series that were not exposed", ["reason"], registry=reg
         )
+        self.export_samples = Counter(
+            "fabricmon_export_samples",
+            "Samples handed to a remote receiver, by outcome (sent, refused, dropped)",
+            ["exporter", "outcome"],
+            registry=reg,
+        )
+        self.export_queue_bytes = Gauge(
+            "fabricmon_export_queue_bytes",
+            "What waits on disk to be sent",
+            ["exporter"],
+            registry=reg,
+        )
