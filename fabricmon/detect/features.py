@@ -92,7 +92,7 @@ class Features:
         mean, begun = self._mean[row], self._begun[row]
         fresh = now == now  # noqa: PLR0124 - false where NaN, in a single pass
         if factor:
-            now = np.log1p(now * np.float32(factor)) if np.fmax.reduce(now) > 0 else now
+            now = np.log1p(now * np.float32(factor)) if np.fmax.reduce(now, initial=0) > 0 else now
         whole = bool(fresh.all())
         step = (now - mean) * np.float32(_PHASE)
         if not whole:

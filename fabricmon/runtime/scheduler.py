@@ -34,12 +34,14 @@ class _Paced(BaseTrigger):  # type: ignore[misc] # apscheduler ships no types
         self._clock = clock
         self._interval_s = interval_s
         self._origin = clock.monotonic() + first_s
+        self._begun = False
 
     def get_next_fire_time(self, previous: datetime | None, now: datetime) -> datetime:
-        """The next grid point after `now`, whatever was missed."""
+        """First the origin; then the next grid point after `now`, whatever was missed."""
         elapsed = self._clock.monotonic() - self._origin
-        if elapsed < 0:
-            return now + timedelta(seconds=-elapsed)
+        if not self._begun or elapsed < 0:
+            self._begun = True
+            return now + timedelta(seconds=max(0.0, -elapsed))
         rest = self._interval_s - elapsed % self._interval_s
         if previous is not None and rest < 0.1 * self._interval_s:
             rest += self._interval_s  # the timer fired a hair before its grid point

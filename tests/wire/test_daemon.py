@@ -105,12 +105,30 @@ targets:
 
             leaf = f"S-{ibsim.leaf_guid(0):016x}"
             daemon.wait(lambda: daemon.samples(received, device="leaf-1"))
-            for step in range(1, 8):
-                subnet.set_counter(leaf, 1, step * 1_000_000_000)
+            stall = "fabricmon_port_transmit_stall_ratio"
+            hot: dict[str, float] = {}
+            for step in range(1, 13):
+                # 3e8 ticks of 8 bytes are 0.096 s of a 200 Gb/s port; 12 of them fit in 32 bits.
+                subnet.set_counter(leaf, 1, step * 300_000_000)
                 time.sleep(1)
-            stall = daemon.samples("fabricmon_port_transmit_stall_ratio")
-            hot = {dict(key)["device"] + dict(key)["port"] for key, v in stall.items() if v > 0.05}
-            assert hot <= {"leaf-11"}
+                for key, ratio in daemon.samples(stall).items():
+                    if ratio > 0.01:
+                        labels = dict(key)
+                        hot[f"{labels['device']}[{labels['port']}]"] = ratio
+            assert set(hot) == {"leaf-1[1]"}
+            wait = "fabricmon_port_transmit_wait_seconds_total"
+            daemon.wait(
+                lambda: (
+                    [
+                        round(seconds, 6)
+                        for seconds in daemon.samples(wait, device="leaf-1", port="1").values()
+                    ]
+                    == [12 * 0.096]
+                )
+            )
+            subnet.set_counter(leaf, 1, 2**32 - 1)
+            daemon.wait(lambda: daemon.samples("fabricmon_values_total", state="saturated"))
+            daemon.wait(lambda: not daemon.samples(stall, device="leaf-1", port="1"))
 
             agent.process.kill()
             daemon.wait(lambda: 0.0 in daemon.samples(up, target="agent").values())

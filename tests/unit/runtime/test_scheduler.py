@@ -23,10 +23,18 @@ class _Stepping(SystemClock):
 
 
 class TestPaced:
+    async def test_begins_at_once(self, clock: ManualClock) -> None:
+        """The first run is at the origin, not an interval later."""
+        trigger = _Paced(clock, 600.0, 0.0)
+        now = datetime(2026, 1, 1, tzinfo=UTC)
+        assert now == trigger.get_next_fire_time(None, now)
+        assert now + timedelta(seconds=600) == trigger.get_next_fire_time(now, now)
+
     async def test_never_in_the_past(self, clock: ManualClock) -> None:
         """After thirty days of sleep there is one next run, not 259,200 missed ones."""
         trigger = _Paced(clock, 10.0, 0.0)
         now = datetime(2026, 1, 1, tzinfo=UTC)
+        trigger.get_next_fire_time(None, now)
         later = now + timedelta(days=30)
         await clock.advance(3.0)
         following = trigger.get_next_fire_time(now, later)
@@ -36,6 +44,7 @@ class TestPaced:
         """A late run does not shift the ones after it."""
         trigger = _Paced(clock, 10.0, 0.0)
         now = datetime(2026, 1, 1, tzinfo=UTC)
+        trigger.get_next_fire_time(None, now)
         await clock.advance(10.4)
         at = trigger.get_next_fire_time(now, now)
         assert abs((at - now).total_seconds() - 9.6) < 1e-6
@@ -44,6 +53,7 @@ class TestPaced:
         """A hair before the grid point counts as the grid point."""
         trigger = _Paced(clock, 10.0, 0.0)
         now = datetime(2026, 1, 1, tzinfo=UTC)
+        trigger.get_next_fire_time(None, now)
         await clock.advance(9.999)
         at = trigger.get_next_fire_time(now, now)
         assert abs((at - now).total_seconds() - 10.001) < 1e-6
