@@ -178,6 +178,23 @@ class IbFabric:
             for port in node.ports.values():
                 port.lid, lid = lid, lid + 1
 
+    def joined(self, newer: IbFabric) -> IbFabric:
+        """Both, the newer winning. An adapter that one names by its port's GUID is one node."""
+        whole = IbFabric({**self.nodes, **newer.nodes}, newer.unreachable, newer.root or self.root)
+        ports = {**self.by_port_guid(), **newer.by_port_guid()}
+        aliases = {
+            guid: node
+            for guid, (node, _) in ports.items()
+            if guid != node and guid in whole.nodes and node in whole.nodes
+        }
+        for alias in aliases:
+            del whole.nodes[alias]
+        for node in whole.nodes.values():
+            for port in node.ports.values():
+                if port.peer is not None and port.peer[0] in aliases:
+                    port.peer = (aliases[port.peer[0]], port.peer[1])
+        return whole
+
     def by_port_guid(self) -> dict[int, tuple[int, int]]:
         """Port GUID to (node GUID, port number): some tools name adapters by their port's GUID."""
         return {

@@ -31,7 +31,11 @@ _PORT = re.compile(
     r"(?:\((?P<peer_guid>[0-9a-fA-F]+)\))?\s*#\s*(?:lid (?P<lid>\d+) lmc \d+\s+)?"
     r"\"(?P<name>.*)\"\s+lid (?P<peer_lid>\d+)\s+" + _SPEED
 )
-_PLAIN = re.compile(r"^# Topology file: generated|^Switch\t\d+ \"S-|^Ca\t\d+ \"H-", re.MULTILINE)
+_PLAIN = re.compile(
+    r"^# Topology file: generated|^Switch\t\d+ \"S-|^Ca\t\d+ \"H-"
+    r"|; umad \(DR path|^ibnetdiscover: iberror",
+    re.MULTILINE,
+)
 _ROOT = re.compile(r"# Initiated from node (?P<guid>[0-9a-fA-F]+) port")
 _PAIR = re.compile(
     r"(?P<type>CA|SW|RT)\s+(?P<lid>\d+)\s+(?P<port>\d+)\s+0x(?P<guid>[0-9a-fA-F]{16})\s+"
@@ -44,12 +48,11 @@ _NO_PORT = re.compile(r"can't open MAD port|client_register .*failed|iberror: fa
 
 
 def sniff(head: bytes) -> bool:
-    """Whether this is ibnetdiscover output, plain or `-p`."""
+    """Whether this is ibnetdiscover output, plain or `-p`, or only its complaints."""
     text = head.decode("latin-1")
-    plain = re.search(
-        r"^# Topology file: generated|^Switch\t\d+ \"S-|^Ca\t\d+ \"H-", text, re.MULTILINE
-    )
-    return plain is not None or any(_PAIR.match(line) for line in text.splitlines()[:40])
+    if _PLAIN.search(text) is not None:
+        return True
+    return any(_PAIR.match(line) for line in text.splitlines()[:40])
 
 
 def failure(stderr: str) -> str:
@@ -88,6 +91,9 @@ class _Reader:
             line = raw.rstrip("\r\n")
             if line and not self._line(line):
                 self._bad(BadRecord(self._file, number, f"cannot be read: {line[:80]!r}"))
+            why = failure(line)
+            if why:
+                self._bad(BadRecord(self._file, number, why))
         return self._fabric
 
     def _line(self, line: str) -> bool:

@@ -20,7 +20,7 @@ ALL_PORTS = 255
 """The port number of the sum over all ports."""
 
 _HEADER = re.compile(
-    r"# (?P<title>.+?)(?: counters)?: Lid (?P<lid>\d+) port (?P<port>\d+)"
+    r"# (?!Port info)(?P<title>.+?)(?: counters)?: Lid (?P<lid>\d+) port (?P<port>\d+)"
     r"(?: \(CapMask: (?P<cap>0x[0-9a-fA-F]+)(?: CapMask2: (?P<cap2>0x[0-9a-fA-F]+))?\))?"
 )
 _VALUE = re.compile(r"(?P<name>[A-Za-z]\w*):\s*\.*\s*(?P<value>\S.*)$")
@@ -28,7 +28,9 @@ _GROUPS = {"Port": "PortCounters", "Port extended": "PortCountersExtended"}
 # Fields that are part of the request, not counts.
 _SELECTORS = frozenset({"PortSelect", "CounterSelect", "CounterSelect2"})
 _EXTENDED_ONLY = frozenset({"PortUnicastXmitPkts", "PortUnicastRcvPkts"})
-_OURS = re.compile(r"^(?:# Port.*: Lid \d+ port \d+|PortSelect:|perfquery: )", re.MULTILINE)
+_OURS = re.compile(
+    r"^(?:# Port(?! info).*: Lid \d+ port \d+|PortSelect:|perfquery: )", re.MULTILINE
+)
 _FAILURE = re.compile(r"\S*perfquery: iberror: failed: (?P<why>.+)|ibwarn: .*(?P<warn>failed.*)")
 
 
@@ -60,10 +62,11 @@ def read(lines: Iterable[str], bad: Bad, file: str = "") -> Iterator[PortCounts]
             yield from _complete(block)
             block = _begin(header, number)
             continue
+        if line.startswith("perfquery: iberror"):
+            bad(BadRecord(file, number, line))
+            continue
         match = _VALUE.match(line)
         if match is None:
-            if line.startswith("perfquery: iberror"):
-                bad(BadRecord(file, number, line))
             continue  # command echo, other stderr noise, blank lines
         name = match["name"]
         if _begins_bare(block, name):

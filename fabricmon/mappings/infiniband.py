@@ -119,7 +119,7 @@ class FieldNames:
         cap_mask2: int | None = None,
     ) -> list[Choice]:
         """For each counter the field to read, or the one that is not supported."""
-        shape = tuple((group, len(values)) for group, values in groups.items())
+        shape = tuple((group, tuple(values)) for group, values in groups.items())
         key = (cap_mask, cap_mask2, shape)
         found = self._choices.get(key)
         if found is None:
@@ -174,6 +174,19 @@ def _mappings() -> dict[str, IbMapping]:
 def field_names(name: str) -> FieldNames:
     """The engine over the mapping file `name`. Raises `KeyError` for an unknown one."""
     return FieldNames(_mappings()[name])
+
+
+@cache
+def every_field() -> FieldNames:
+    """The engine over all sources at once: attributes (`group`) tell them apart."""
+    whole = IbMapping(
+        name="every",
+        title="",
+        rows=[row for mapping in _mappings().values() for row in mapping.rows],
+        per_queue=[row for mapping in _mappings().values() for row in mapping.per_queue],
+        ignored=[name for mapping in _mappings().values() for name in mapping.ignored],
+    )
+    return FieldNames(whole)
 
 
 @cache

@@ -11,15 +11,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fabricmon.errors import PollError, Reason
-from fabricmon.formats import ibnetdiscover, perfquery
+from fabricmon.formats import ibdumps
 from fabricmon.formats.base import BadRecord
+from fabricmon.formats.ibfabric import IbFabric
 from fabricmon.selfmon import Event
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from fabricmon.api import Context
-    from fabricmon.formats.ibfabric import IbFabric
     from fabricmon.formats.ibtext import PortCounts
 
 _MAX_BYTES = 256 << 20
@@ -60,23 +60,34 @@ class Folder:
             paths = sorted(p for p in self._path.iterdir() if not p.name.startswith("."))
         except OSError as error:
             raise PollError(Reason.NOT_FOUND, f"{self._path}: {error.strerror or error}") from error
-        self.fresh_fabric = None
         found: dict[int, list[PortCounts]] = {}
+        shapes: list[_File] = []
         for path in paths[:_MAX_FILES]:
             file = self._read(path)
-            if file is None:
-                continue
-            if file.blocks:
+            if file is not None and file.blocks:
                 found.setdefault(file.stamp[0], []).extend(file.blocks)
-            if file.fabric is not None and file.stamp[0] > self._fabric_from:
-                self._fabric_from, self.fresh_fabric = file.stamp[0], file.fabric
+            if file is not None and file.fabric is not None:
+                shapes.append(file)
         self._files = {path: file for path, file in self._files.items() if path in set(paths)}
+        self._join(sorted(shapes, key=lambda file: file.stamp))
         self._check_age(found)
         return _together(found)
 
+    def _join(self, shapes: list[_File]) -> None:
+        """One fabric of all discoveries, where one of them is new."""
+        self.fresh_fabric = None
+        if not shapes or shapes[-1].stamp[0] <= self._fabric_from:
+            return
+        self._fabric_from = shapes[-1].stamp[0]
+        whole = IbFabric()
+        for file in shapes:
+            if file.fabric is not None:
+                whole = whole.joined(file.fabric)
+        self.fresh_fabric = whole
+
     def _check_age(self, found: dict[int, list[PortCounts]]) -> None:
         if not found:
-            raise PollError(Reason.NO_DATA, f"{self._path} holds no perfquery output")
+            raise PollError(Reason.NO_DATA, f"{self._path} holds no counters")
         age = (self._clock.now_ns() - max(found)) / 1e9
         if age > self._max_age_s:
             raise PollError(Reason.NO_DATA, f"the newest file in {self._path} is {age:.0f} s old")
@@ -99,16 +110,15 @@ class Folder:
         return file
 
     def _parse(self, path: Path, text: bytes, file: _File) -> None:
-        lines = text.decode("latin-1").splitlines()
-        if ibnetdiscover.sniff(text[:8192]):
-            file.fabric = ibnetdiscover.read(lines, self._bad, str(path))
-        elif perfquery.sniff(text[:8192]):
-            file.blocks = list(perfquery.read(lines, self._bad, str(path)))
-            guid = _GUID_IN_NAME.search(path.name)
-            for block in file.blocks:
-                block.guid = block.guid or (int(guid[1], 16) if guid else 0)
-        else:
-            self._bad(BadRecord(str(path), 0, "is no ibnetdiscover or perfquery output"))
+        kind = ibdumps.sniff(text[:8192])
+        if not kind:
+            self._bad(BadRecord(str(path), 0, "is no output of an InfiniBand tool"))
+            return
+        dump = ibdumps.read(text.decode("latin-1"), self._bad, str(path), kind)
+        file.fabric, file.blocks = dump.fabric, dump.counts
+        guid = _GUID_IN_NAME.search(path.name)
+        for block in file.blocks:
+            block.guid = block.guid or (int(guid[1], 16) if guid else 0)
 
     def _bad(self, record: BadRecord) -> None:
         self._report.emit(Event.RECORD_SKIPPED, self._target, error=str(record))

@@ -54,7 +54,7 @@ class KnownFabric:
         """Tick of PortSamplesControl by node GUID, where the device told it."""
         self._ports: dict[tuple[str, str], tuple[IbNode, int]] = {}
         self._builder = BatchBuilder(target)
-        self._fields = infiniband.field_names("pma")
+        self._fields = infiniband.every_field()
 
     def __bool__(self) -> bool:
         """Whether anything has been discovered yet."""

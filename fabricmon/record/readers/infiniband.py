@@ -1,4 +1,4 @@
-"""Output of the InfiniBand tools: perfquery's counts under the names ibnetdiscover gives.
+"""Output of the InfiniBand tools: their counts under the names that a discovery beside them gives.
 
 A folder of a cron job's files is a time series. Text has no times, so that of the file is taken.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fabricmon.formats import ibnetdiscover, perfquery
+from fabricmon.formats import ibdumps
 from fabricmon.formats.base import ChunkBuilder, PortReading
 from fabricmon.formats.ibcounts import Identity, merged
 from fabricmon.mappings import infiniband as mapping
@@ -15,7 +15,7 @@ from fabricmon.mappings import infiniband as mapping
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from fabricmon.formats.ibfabric import IbFabric, IbNode, IbPort
+    from fabricmon.formats.ibfabric import IbNode, IbPort
     from fabricmon.formats.ibtext import PortCounts
     from fabricmon.model.topology import Topology
     from fabricmon.record.files import File
@@ -23,47 +23,42 @@ if TYPE_CHECKING:
 
 
 class InfinibandText:
-    """perfquery and ibnetdiscover."""
+    """perfquery, ibqueryerrors, ibnetdiscover, iblinkinfo, ibdiagnet's db_csv and pm, UFM."""
 
     name = "InfiniBand tool output"
 
     def sniff(self, file: File) -> bool:
         """By the tools' own headings."""
-        return ibnetdiscover.sniff(file.head) or perfquery.sniff(file.head)
+        return bool(ibdumps.sniff(file.head))
 
     def read(self, files: Sequence[File], scope: Scope) -> tuple[list[Topology], list[Pieces]]:
         """The discoveries' shape, and all counts as one stream in order of the files' times."""
-        shapes = [file for file in files if ibnetdiscover.sniff(file.head)]
-        counts = [file for file in files if file not in shapes]
+        files = sorted(files, key=_age)
         fabric = None
-        for file in sorted(shapes, key=_age):
-            fabric = _with(fabric, ibnetdiscover.read(_text(file), scope.bad, file.name))
+        for file in files:
+            if ibdumps.sniff(file.head) in ibdumps.SHAPES:
+                seen = ibdumps.read(_text(file), scope.bad, file.name).fabric
+                if seen is not None:
+                    fabric = fabric.joined(seen) if fabric is not None else seen
         identity = Identity(fabric)
         topologies = [fabric.topology(identity.labels, _tick)] if fabric is not None else []
-        return topologies, [_pieces(sorted(counts, key=_age), scope, identity)]
+        return topologies, [_pieces(files, scope, identity)]
 
 
 def _age(file: File) -> tuple[int, str]:
     return file.written_ns, file.name
 
 
-def _with(known: IbFabric | None, newer: IbFabric) -> IbFabric:
-    """A later sweep wins; nodes that only an earlier one saw are kept."""
-    if known is not None:
-        newer.nodes = {**known.nodes, **newer.nodes}
-    return newer
-
-
 def _tick(node: IbNode, port: IbPort) -> float:
     return mapping.tick_bytes(node.device_id, port.lanes or 4)
 
 
-def _text(file: File) -> list[str]:
-    return file.read().decode("latin-1").splitlines()
+def _text(file: File) -> str:
+    return file.read().decode("latin-1")
 
 
 def _pieces(files: Sequence[File], scope: Scope, identity: Identity) -> Pieces:
-    names = mapping.field_names("pma")
+    names = mapping.every_field()
     builder = ChunkBuilder(scope.layout)
     for time_ns, blocks in _readings(files, scope):
         for port in merged(blocks, identity):
@@ -78,7 +73,13 @@ def _readings(files: Sequence[File], scope: Scope) -> Iterator[tuple[int, list[P
     seen: set[tuple[int, int, int, str]] = set()
     time_ns = 0
     for file in files:
-        read = list(perfquery.read(_text(file), scope.bad, file.name))
+        if ibdumps.sniff(file.head) in ibdumps.SHAPES_ALONE:
+            continue
+        dump = ibdumps.read(_text(file), scope.bad, file.name)
+        if dump.times:
+            yield from _by_time(dump, file.written_ns)
+            continue
+        read = dump.counts
         keys = {(block.guid, block.lid, block.port, block.group) for block in read}
         if blocks and not keys.isdisjoint(seen):
             yield time_ns, blocks
@@ -88,3 +89,11 @@ def _readings(files: Sequence[File], scope: Scope) -> Iterator[tuple[int, list[P
         time_ns = file.written_ns
     if blocks:
         yield time_ns, blocks
+
+
+def _by_time(dump: ibdumps.Dump, written_ns: int) -> Iterator[tuple[int, list[PortCounts]]]:
+    """Rows that carry their own time, grouped by it."""
+    rows: dict[int, list[PortCounts]] = {}
+    for time_ns, counts in zip(dump.times, dump.counts, strict=True):
+        rows.setdefault(time_ns or written_ns, []).append(counts)
+    yield from sorted(rows.items())

@@ -119,7 +119,7 @@ async def test_foreign_and_garbled_files_cost_only_themselves(
     ("name", "age", "reason", "text"),
     [
         ("gone", 0.0, Reason.NOT_FOUND, "No such file"),
-        (".", 0.0, Reason.NO_DATA, "holds no perfquery output"),
+        (".", 0.0, Reason.NO_DATA, "holds no counters"),
         ("old", 3600.0, Reason.NO_DATA, "is 3600 s old"),
     ],
 )
