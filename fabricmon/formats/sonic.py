@@ -77,7 +77,8 @@ def is_dump(document: Mapping[str, Any]) -> bool:
 def take(recorder: Recorder, document: Mapping[str, Any], file: str = "") -> bool:
     """Take a dump or an answer. Device and time are in the file's name, if anywhere."""
     dump = name_of(file)
-    device = dump.device or recorder.device
+    folder = PurePath(file).parent.name if dump.time_ns else ""
+    device = dump.device or folder or recorder.device
     names = recorder.names.setdefault((device, dump.namespace), Names())
     flat = {key: _unwrapped(value) for key, value in document.items()}
     _learn(names, flat)

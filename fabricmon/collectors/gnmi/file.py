@@ -124,6 +124,7 @@ class _Source:
         got = 0
         for news in self._read():
             decoder = self._decoder(news.file)
+            now = min(clock.now_ns(), news.file.written_ns)
             decoder.feed(news.data, now)
             got += len(news.data)
             if news.ended:

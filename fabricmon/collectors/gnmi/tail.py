@@ -19,20 +19,21 @@ if TYPE_CHECKING:
 
 _BLOCK = 1 << 20
 _HEAD = 128
-_MAX_FILES = 4096
+_MAX_FILES = 100_000
+_MAX_OPEN = 128
+"""Files kept open between polls. An open file is read to its end even after it was moved away."""
 _PATIENCE = 30
-"""Looks without news after which a file that was moved away is let go: its writer may not know."""
+"""Looks without news after which a file is closed: its writer may not know that it was moved."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Followed:
-    """One open file."""
+    """One file."""
 
     path: str
-    stream: BinaryIO
     identity: tuple[int, int]
-    raw: BinaryIO
-    """What is to be closed: `stream` may inflate it."""
+    written_ns: int
+    """When it was last written to."""
     offset: int = 0
     head: bytes = b""
     packed: bool = False
@@ -41,8 +42,13 @@ class Followed:
     """Whether the path still leads here."""
     idle: int = 0
     """Looks in a row without news."""
+    due: bool = True
+    """There may be something to read."""
     skipped_bytes: int = 0
     """What was left out at the start, since the file was longer than the backlog."""
+    raw: BinaryIO | None = None
+    stream: BinaryIO | None = None
+    """`raw`, inflated where it is compressed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,7 @@ class Tail:
     """Bytes at the end of an existing file that are read at the start."""
     _files: dict[tuple[int, int], Followed] = field(default_factory=dict)
     _replaced: list[Followed] = field(default_factory=list)
+    _open: int = 0
     _started: bool = False
 
     def read(self, limit: int) -> Iterator[News]:
@@ -77,6 +84,10 @@ class Tail:
             yield News(self._replaced.pop(), ended=True)
         left = limit
         for file in list(self._files.values()):
+            if file.raw is None and not file.due:
+                if not file.seen:
+                    del self._files[file.identity]
+                continue
             file.idle += 1
             for data in self._blocks(file, left):
                 file.idle = 0
@@ -85,23 +96,47 @@ class Tail:
             if left <= 0:
                 break
             if file.packed or (not file.seen and file.idle >= _PATIENCE):
-                self._drop(file)
+                self._close(file)
                 yield News(file, ended=True)
+            elif file.idle >= _PATIENCE or self._open > _MAX_OPEN:
+                self._close(file)
 
     def close(self) -> None:
         """Close all files."""
         for file in self._files.values():
-            _close(file)
+            self._close(file)
         self._files.clear()
         self._started = False
 
     def _blocks(self, file: Followed, left: int) -> Iterator[bytes]:
-        while left > 0 and (data := file.stream.read(min(_BLOCK, left))):
+        stream = self._stream(file)
+        while left > 0:
+            data = stream.read(min(_BLOCK, left))
+            if not data:
+                file.due = False
+                return
             if len(file.head) < _HEAD and not file.skipped_bytes:
                 file.head = (file.head + data)[:_HEAD]
             file.offset += len(data)
             left -= len(data)
             yield data
+
+    def _stream(self, file: Followed) -> BinaryIO:
+        if file.stream is None:
+            raw = open(file.path, "rb")  # noqa: SIM115, PTH123 - kept open while it is followed
+            file.raw, file.stream = raw, plain(raw, file.path)
+            file.packed = file.stream is not raw
+            self._open += 1
+            if not file.packed:
+                raw.seek(file.offset)
+        return file.stream
+
+    def _close(self, file: Followed) -> None:
+        if file.raw is not None and file.stream is not None:
+            file.stream.close()
+            file.raw.close()
+            self._open -= 1
+        file.raw = file.stream = None
 
     def _paths(self) -> list[str]:
         path = Path(self.address)
@@ -134,40 +169,31 @@ class Tail:
         identity = (stat.st_dev, stat.st_ino)
         known = self._files.get(identity)
         if known is None:
-            self._open(path, identity)
+            self._add(path, identity, stat)
             return
-        known.seen, known.path = True, path
-        if not known.packed and (stat.st_size < known.offset or not self._same_head(known)):
-            self._drop(known)  # truncated in place, or written anew under the same inode
-            self._open(path, identity, fresh=True)
+        known.seen, known.path, known.written_ns = True, path, stat.st_mtime_ns
+        if known.packed:
+            return
+        if stat.st_size < known.offset or not self._same_head(known):
+            self._close(known)  # truncated in place, or written anew under the same inode
             self._replaced.append(known)
+            self._files[identity] = Followed(path, identity, stat.st_mtime_ns)
+        elif stat.st_size > known.offset:
+            known.due = True
 
     def _same_head(self, file: Followed) -> bool:
-        if not file.head:
+        if file.raw is None or not file.head:
             return True
-        return os.pread(file.stream.fileno(), len(file.head), 0) == file.head
+        return os.pread(file.raw.fileno(), len(file.head), 0) == file.head
 
-    def _open(self, path: str, identity: tuple[int, int], *, fresh: bool = False) -> None:
-        raw = open(path, "rb")  # noqa: SIM115, PTH123 - kept open while it is followed
-        stream = plain(raw, path)
-        if stream is not raw:
-            if self._started:  # a rotated copy of what was read while it grew
-                raw.close()
-            else:
-                self._files[identity] = Followed(path, stream, identity, raw, packed=True)
-            return
-        file = Followed(path, stream, identity, raw)
-        size = os.fstat(raw.fileno()).st_size
-        if not self._started and not fresh and size > self.backlog:
-            file.head = os.pread(raw.fileno(), _HEAD, 0)
-            file.offset = file.skipped_bytes = stream.seek(size - self.backlog)
+    def _add(self, path: str, identity: tuple[int, int], stat: os.stat_result) -> None:
+        file = Followed(path, identity, stat.st_mtime_ns)
         self._files[identity] = file
-
-    def _drop(self, file: Followed) -> None:
-        _close(file)
-        self._files.pop(file.identity, None)
-
-
-def _close(file: Followed) -> None:
-    file.stream.close()
-    file.raw.close()
+        with open(path, "rb") as raw:  # noqa: PTH123 - a look at its kind and its first bytes
+            file.packed = plain(raw, path) is not raw
+            if file.packed:
+                # A rotated copy of what was read while it grew, where it came later.
+                file.due = not self._started
+            elif not self._started and stat.st_size > self.backlog:
+                file.head = os.pread(raw.fileno(), _HEAD, 0)
+                file.offset = file.skipped_bytes = stat.st_size - self.backlog

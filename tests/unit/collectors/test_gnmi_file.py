@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,8 +18,6 @@ from fabricmon.model.readings import State
 from fabricmon.testing import check_collector
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from fabricmon.model.readings import Poll, ReadingBatch
     from fabricmon.testing import ManualClock
 
@@ -244,4 +243,44 @@ async def test_gauges_and_neighbours(tmp_path: Path, context: Context) -> None:
         "leaf1[Ethernet1]",
         "spine1[Ethernet9]",
     }
+    await source.stop()
+
+
+async def test_sonic_dumps_are_a_time_series(tmp_path: Path, context: Context) -> None:
+    """One file a poll and ASIC: maps give names, file names device and time; OIDs may clash."""
+    for when, count in ((1_764_460_800, 5), (1_764_460_810, 9)):
+        for asic, port in (("asic0", "Ethernet0"), ("asic1", "Ethernet8")):
+            dump = {
+                "COUNTERS_PORT_NAME_MAP": {port: "oid:0x1"},
+                "COUNTERS_QUEUE_NAME_MAP": {f"{port}:3": "oid:0x2"},
+                "COUNTERS:oid:0x1": {
+                    "SAI_PORT_STAT_IF_IN_OCTETS": str(count),
+                    "SAI_PORT_STAT_PFC_3_RX_PKTS": "7",
+                },
+                "COUNTERS:oid:0x2": {"type": "hash", "value": {"SAI_QUEUE_STAT_BYTES": "N/A"}},
+            }
+            path = tmp_path / f"leaf1_counters_db_{asic}_{when}.json"
+            path.write_text(json.dumps(dump, indent=2))
+    source, target = collector(tmp_path, context)
+    poll = await source.poll(target)
+    assert series(poll, port="Ethernet0") == [5, 9]
+    assert series(poll, port="Ethernet8") == [5, 9]
+    assert series(poll, "rx_pfc_frames", port="Ethernet8", queue=3) == [7, 7]
+    assert [int(b.time_ns[0]) for b in poll.batches] == [T0, T0 + 10 * S]
+    assert set(poll.batches[0].ports.device) == {"leaf1"}
+    await source.stop()
+
+
+async def test_many_files_do_not_use_up_descriptors(tmp_path: Path, context: Context) -> None:
+    """Hundreds of files are read with few of them open, and each is read once."""
+    for n in range(300):
+        (tmp_path / f"{n:03}.json").write_text(line(event({IN: n}, T0 + n * S)))
+    source, target = collector(tmp_path, context)
+    descriptors = Path("/proc/self/fd")
+    before = len(list(descriptors.iterdir()))
+    assert series(await source.poll(target)) == list(range(300))
+    assert len(list(descriptors.iterdir())) - before <= 140
+    with (tmp_path / "299.json").open("a") as file:
+        file.write(line(event({IN: 1000}, T0 + 1000 * S)))
+    assert series(await source.poll(target)) == [1000]
     await source.stop()

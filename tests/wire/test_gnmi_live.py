@@ -1,0 +1,433 @@
+"""Live gNMI over gRPC on loopback: the collector against the simulated devices."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime as dt
+import ipaddress
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from fabricmon.api import Context, Credential, Target
+from fabricmon.collectors.gnmi import GnmiCollector, GnmiConfig
+from fabricmon.errors import PollError, Reason
+from fabricmon.formats.gnmi_proto import SERVICE, messages
+from fabricmon.model.counters import BY_ID
+from fabricmon.model.readings import Column, PortSet, ReadingBatch, State
+from fabricmon.model.topology import Link, Node, PortId, Topology
+from fabricmon.settings import Secret
+from fabricmon.simulate.agents.gnmi import GnmiAgent, GnmiFabric
+from fabricmon.testing import check_collector
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+    from pathlib import Path
+
+    from fabricmon.model.readings import Poll
+    from fabricmon.testing import ManualClock
+
+pytestmark = pytest.mark.wire
+
+T0 = 1_764_460_800_000_000_000
+S = 1_000_000_000
+COLUMNS = (
+    Column(BY_ID["rx_bytes"]),
+    Column(BY_ID["rx_pfc_frames"], 3),
+    Column(BY_ID["rx_pfc_ns"], 3),
+)
+
+
+def batch(seconds: float, value: int, ports: tuple[str, ...] = ("swp1", "swp2")) -> ReadingBatch:
+    """What leaf1 counts at some time; the same for every counter and port."""
+    n = len(ports)
+    return ReadingBatch(
+        "sim",
+        PortSet(("leaf1",) * n, ports),
+        COLUMNS,
+        np.full((3, n), value, np.uint64),
+        np.zeros((3, n), np.uint8),
+        np.full(n, T0 + round(seconds * S), np.int64),
+        (Column(BY_ID["oper_up"]),),
+        np.ones((1, n)),
+    )
+
+
+@pytest.fixture
+async def agent() -> AsyncIterator[GnmiAgent]:
+    """A device that serves one reading."""
+    device = GnmiAgent("leaf1")
+    device.update([batch(0, 5000)])
+    yield device
+    await device.stop()
+
+
+class Client:
+    """A collector with one target, and what a test asks of it."""
+
+    def __init__(self, address: str, context: Context, **config: Any) -> None:
+        """`credential` and `options` go to the target, the rest is the collector's config."""
+        credential = config.pop("credential", None)
+        options = config.pop("options", {"insecure": True})
+        self.target = Target("f", "t", address, credential, "cumulus", options)
+        self.collector = GnmiCollector(GnmiConfig(**config), [self.target], context)
+
+    async def poll(self) -> Poll:
+        """One poll, bounded."""
+        async with asyncio.timeout(10):
+            return await self.collector.poll(self.target)
+
+    async def until(self, found: Callable[[Poll | PollError], bool]) -> Poll | PollError:
+        """Poll until a result is as wanted."""
+        async with asyncio.timeout(20):
+            while True:
+                try:
+                    result: Poll | PollError = await self.collector.poll(self.target)
+                except PollError as error:
+                    result = error
+                if found(result):
+                    return result
+                await asyncio.sleep(0.02)
+
+    async def value(self, want: int, counter: str = "rx_bytes") -> Poll:
+        """Poll until this value has come."""
+        poll = await self.until(
+            lambda r: not isinstance(r, PollError) and want in values(r, counter)
+        )
+        assert not isinstance(poll, PollError)
+        return poll
+
+    async def failure(self, reason: Reason) -> PollError:
+        """Poll until this failure is told."""
+        error = await self.until(lambda r: isinstance(r, PollError) and r.reason is reason)
+        assert isinstance(error, PollError)
+        return error
+
+
+def values(poll: Poll, counter: str = "rx_bytes", port: str = "swp1") -> list[int]:
+    """One counter of one port through the batches of a poll, in catalogue units."""
+    found = []
+    for one in poll.batches:
+        if port not in one.ports.port:
+            continue
+        n = one.ports.port.index(port)
+        for k, column in enumerate(one.columns):
+            if column.counter.id == counter and one.state[k, n] == State.OK:
+                found.append(int(one.values[k, n]) * column.scale)
+    return found
+
+
+@pytest.mark.parametrize("encoding", ["proto", "json_ietf", "json"])
+@pytest.mark.parametrize("mode", ["stream", "poll", "once"])
+async def test_every_mode_and_encoding(
+    mode: str, encoding: str, agent: GnmiAgent, context: Context
+) -> None:
+    """The same counters come by every way of asking and in every encoding; µs become ns."""
+    client = Client(await agent.start(), context, mode=mode, encoding=encoding)
+    await client.collector.start()
+    poll = await client.value(5000)
+    assert values(poll, "rx_pfc_frames") == [5000]
+    assert values(poll, "rx_pfc_ns") == [5000]
+    assert poll.batches[0].gauges.tolist() == [[1.0, 1.0]]
+    assert set(poll.batches[0].ports.device) == {"leaf1"}
+    agent.update([batch(10, 9000)])
+    assert values(await client.value(9000), "rx_pfc_ns") == [9000]
+    await client.collector.stop()
+
+
+async def test_keeps_the_promises_of_a_collector(agent: GnmiAgent, context: Context) -> None:
+    """Lifecycle, config and cancellation are as every collector promises."""
+    target = Target("f", "t", await agent.start(), None, "cumulus", {"insecure": True})
+    await check_collector(lambda: GnmiCollector(GnmiConfig(), [target], context), target)
+
+
+async def test_a_restart_is_survived(
+    agent: GnmiAgent, context: Context, clock: ManualClock
+) -> None:
+    """A server that goes (with a GOAWAY) and comes back: down at once, up again, no old value."""
+    address = await agent.start()
+    client = Client(address, context)
+    await client.collector.start()
+    await client.value(5000)
+    await agent.stop()
+    await client.failure(Reason.UNREACHABLE)
+    await agent.start(address)
+    agent.update([batch(30, 12)])
+    async with asyncio.timeout(20):
+        while agent.connections < 2:
+            await clock.advance(5)
+            await asyncio.sleep(0.02)
+    assert values(await client.value(12)) == [12]
+    await client.collector.stop()
+
+
+async def test_silence_is_noticed_and_ended(
+    agent: GnmiAgent, context: Context, clock: ManualClock
+) -> None:
+    """An open stream that says nothing is down after the silence, and is subscribed anew."""
+    client = Client(await agent.start(), context, silence="30s")
+    await client.collector.start()
+    await client.value(5000)
+    agent.silent = True
+    await clock.advance(31)
+    assert "silent" in str(await client.failure(Reason.NO_DATA))
+    agent.silent = False
+    agent.update([batch(60, 6000)])
+    async with asyncio.timeout(20):
+        while agent.connections < 2:
+            await clock.advance(5)
+            await asyncio.sleep(0.02)
+    await client.value(6000)
+    await client.collector.stop()
+
+
+async def test_connected_is_not_synchronised(
+    agent: GnmiAgent, context: Context, clock: ManualClock
+) -> None:
+    """A device that accepts the stream and never ends its first answer is not up."""
+    agent.silent = True
+    client = Client(await agent.start(), context, sync_timeout="20s")
+    await client.collector.start()
+    poll = asyncio.create_task(client.poll())
+    for _ in range(500):
+        if agent.connections:
+            break
+        await asyncio.sleep(0.02)
+    assert not poll.done()
+    poll.cancel()
+    await asyncio.gather(poll, return_exceptions=True)
+    await clock.advance(21)
+    session = client.collector._session(client.target)
+    session._watch()
+    error = await client.failure(Reason.NO_DATA)
+    assert "not synchronised" in str(error)
+    await client.collector.stop()
+
+
+async def test_repeated_and_late_updates_change_nothing(agent: GnmiAgent, context: Context) -> None:
+    """The same sample again, and an older one after a newer, are dropped: no wrong rate."""
+    client = Client(await agent.start(), context)
+    await client.collector.start()
+    await client.value(5000)
+    agent.update([batch(20, 9000)])
+    await client.value(9000)
+    agent.update([batch(20, 9000)])
+    stream = next(iter(agent._streams))
+    old = stream._notification([leaf for leaf in agent._leaves.values() if leaf.port == "swp1"])
+    old.update.timestamp = T0 + 10 * S
+    stream._queue.put_nowait(old)
+    agent.update([batch(30, 9500)])
+    poll = await client.value(9500)
+    assert values(poll) == [9500]
+    await client.collector.stop()
+
+
+async def test_deletes_end_series(agent: GnmiAgent, context: Context) -> None:
+    """After a delete a port has no values and no state; a state that was not sent again stays."""
+    client = Client(await agent.start(), context)
+    await client.collector.start()
+    await client.value(5000)
+    agent.remove("swp1")
+    agent.update([batch(20, 7000, ("swp2",))])
+    poll = await client.until(
+        lambda r: not isinstance(r, PollError) and 7000 in values(r, port="swp2")
+    )
+    assert not isinstance(poll, PollError)
+    assert values(poll, port="swp1") == []
+    (one,) = poll.batches
+    up = dict(zip(one.ports.port, one.gauges[0].tolist(), strict=True))
+    assert np.isnan(up["swp1"])
+    assert up["swp2"] == 1.0
+    await client.collector.stop()
+
+
+async def test_a_full_buffer_drops_visibly(agent: GnmiAgent, context: Context) -> None:
+    """What nobody polls is dropped from the old end, and the loss is counted."""
+    client = Client(await agent.start(), context, buffer=1000, interval="1s")
+    await client.collector.start()
+    await client.value(5000)
+    for i in range(600):
+        agent.update([batch(10 + i, 6000 + i)])
+        if i % 50 == 0:
+            await asyncio.sleep(0.01)
+    lost = 0
+    async with asyncio.timeout(20):
+        while True:
+            await asyncio.sleep(0.1)
+            poll = await client.poll()
+            lost += poll.lost.get(Reason.LIMIT, 0)
+            if 6599 in values(poll):
+                break
+    assert lost > 0
+    await client.collector.stop()
+
+
+async def test_names_and_passwords(tmp_path: Path, context: Context) -> None:
+    """A wrong password is an authentication failure; the right one, from a file, gets in."""
+    device = GnmiAgent("leaf1", users={"admin": "s3cret"})
+    device.update([batch(0, 5000)])
+    address = await device.start()
+    for password, good in (("wrong", False), ("s3cret", True)):
+        file = tmp_path / password
+        file.write_text(password + "\n")
+        credential = Credential("c", {"password": Secret(file=file)}, {"username": "admin"})
+        client = Client(address, context, credential=credential)
+        await client.collector.start()
+        if good:
+            await client.value(5000)
+        else:
+            error = await client.failure(Reason.AUTHENTICATION)
+            assert "wrong\n" not in str(error)
+        await client.collector.stop()
+    await device.stop()
+
+
+class Authority:
+    """A certificate authority of the test's own."""
+
+    def __init__(self) -> None:
+        """Make its key and certificate."""
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test ca")])
+        self.pem = self._sign(self._name, self._key, ca=True)
+
+    def _sign(self, name: x509.Name, key: ec.EllipticCurvePrivateKey, *, ca: bool) -> bytes:
+        now = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(name)
+            .issuer_name(self._name)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now)
+            .not_valid_after(now + dt.timedelta(days=3650))
+            .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
+            .add_extension(
+                x509.SubjectAlternativeName(
+                    [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
+                ),
+                critical=False,
+            )
+        )
+        signed = builder.sign(self._key, hashes.SHA256())
+        return signed.public_bytes(serialization.Encoding.PEM)
+
+    def issue(self, name: str) -> tuple[bytes, bytes]:
+        """Key and certificate of somebody."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        pem = key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        return pem, self._sign(subject, key, ca=False)
+
+
+async def test_mutual_tls_and_renewed_certificates(
+    tmp_path: Path, context: Context, clock: ManualClock
+) -> None:
+    """A client without a good certificate stays out; one renewed on disk gets in, by itself."""
+    good, other = Authority(), Authority()
+    key, certificate = good.issue("leaf1")
+    device = GnmiAgent("leaf1", tls=(key, certificate, good.pem))
+    device.update([batch(0, 5000)])
+    address = await device.start()
+    names = {word: tmp_path / word for word in ("ca", "cert", "key")}
+    names["ca"].write_bytes(good.pem)
+    for name, data in zip(("key", "cert"), other.issue("stranger"), strict=True):
+        names[name].write_bytes(data)
+    credential = Credential(
+        "c",
+        {"key": Secret(file=names["key"])},
+        {"ca": str(names["ca"]), "cert": str(names["cert"])},
+    )
+    client = Client(address, context, credential=credential, options={})
+    await client.collector.start()
+    await client.until(lambda r: isinstance(r, PollError))
+    for name, data in zip(("key", "cert"), good.issue("fabricmon"), strict=True):
+        names[name].write_bytes(data)
+    async with asyncio.timeout(20):
+        while device.connections < 1:
+            await clock.advance(5)
+            await asyncio.sleep(0.05)
+    await client.value(5000)
+    await client.collector.stop()
+    await device.stop()
+
+
+async def test_a_plain_client_reads_the_simulated_fabric() -> None:
+    """Capabilities, Get, and Subscribe ONCE by nothing but grpc and the messages; LLDP included."""
+    import grpc
+
+    link = Link(PortId("leaf1", "swp1"), PortId("gpu1", "eth0"))
+    nodes = (Node("leaf1", "switch"), Node("gpu1", "host"))
+    fabric = GnmiFabric(Topology(nodes, (link,)))
+    (address,) = (await fabric.start()).values()
+    fabric.update([batch(0, 77)])
+    gnmi = messages()
+    async with grpc.aio.insecure_channel(address) as channel:
+        capabilities = channel.unary_unary(
+            f"{SERVICE}Capabilities",
+            request_serializer=gnmi.CapabilityRequest.SerializeToString,
+            response_deserializer=gnmi.CapabilityResponse.FromString,
+        )
+        answer = await capabilities(gnmi.CapabilityRequest())
+        assert gnmi.Encoding.PROTO in answer.supported_encodings
+        subscribe = channel.stream_stream(
+            f"{SERVICE}Subscribe",
+            request_serializer=gnmi.SubscribeRequest.SerializeToString,
+            response_deserializer=gnmi.SubscribeResponse.FromString,
+        )
+        request = gnmi.SubscribeRequest()
+        request.subscribe.mode = gnmi.ListMode.ONCE
+        request.subscribe.encoding = gnmi.Encoding.PROTO
+        request.subscribe.subscription.add().path.elem.add(name="interfaces")
+        request.subscribe.subscription.add().path.elem.add(name="lldp")
+        call = subscribe()
+        await call.write(request)
+        leaves: dict[str, Any] = {}
+        synced = False
+        while (message := await call.read()) is not grpc.aio.EOF:
+            synced = synced or message.sync_response
+            for update in message.update.update:
+                name = "/".join(elem.name for elem in update.path.elem)
+                leaves[name] = getattr(update.val, update.val.WhichOneof("value"))
+    assert synced
+    assert leaves["interfaces/interface/state/counters/in-octets"] == 77
+    assert leaves["lldp/interfaces/interface/neighbors/neighbor/state/system-name"] == "gpu1"
+    await fabric.stop()
+
+
+async def test_topology_from_lldp(context: Context) -> None:
+    """The cables that a device's LLDP names are what the collector discovers."""
+    link = Link(PortId("leaf1", "swp1"), PortId("gpu1", "eth0"))
+    device = GnmiAgent("leaf1")
+    device.neighbours(Topology((), (link,)))
+    device.update([batch(0, 5000)])
+    client = Client(await device.start(), context)
+    await client.collector.start()
+    await client.value(5000)
+    topology = await client.collector.discover(client.target)
+    assert topology is not None
+    assert topology.links == (link,)
+    await client.collector.stop()
+    await device.stop()
+
+
+async def test_nobody_there(context: Context) -> None:
+    """A refused connection says so at once, and the mapping's name is checked."""
+    client = Client("127.0.0.1:1", context)
+    await client.collector.start()
+    error = await client.until(lambda r: isinstance(r, PollError))
+    assert isinstance(error, PollError)
+    assert error.reason in (Reason.REFUSED, Reason.UNREACHABLE)
+    await client.collector.stop()
+    bad = GnmiCollector(GnmiConfig(), [Target("f", "x", "h:1", mapping="nonsense")], context)
+    with pytest.raises(PollError, match="nonsense"):
+        await bad.poll(Target("f", "x", "h:1", mapping="nonsense"))
