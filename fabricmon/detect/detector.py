@@ -154,9 +154,9 @@ class ForestDetector:
         anomaly = np.where(known & ~np.isnan(limits[0]), np.float32(0), np.float32(np.nan))
         crossed = np.zeros(len(kind), np.bool_)
         for one, forest in self.forests.items():
-            ports = np.count_nonzero(known & (kind == one))
+            ports = int(np.count_nonzero(known & (kind == one)))
             rows = np.flatnonzero(out & (kind == one))
-            self._drift(one, np.count_nonzero(~evident[rows]) / max(ports, 1))
+            self._drift(one, int(np.count_nonzero(~evident[rows])) / max(ports, 1))
             if not len(rows):
                 continue
             rows = _furthest(values, forest, rows)

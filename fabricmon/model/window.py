@@ -55,12 +55,14 @@ _QUEUE_RATES = {
 
 
 def _sum_known(parts: list[NDArray[np.float32]], n: int) -> NDArray[np.float32]:
-    """float32[N]: the sum of what is known; NaN only where nothing is."""
-    if not parts:
-        return np.full(n, np.nan, np.float32)
-    stack = np.stack(parts)
-    total: NDArray[np.float32] = np.asarray(np.nansum(stack, axis=0, dtype=np.float32))
-    total[np.isnan(stack).all(axis=0)] = np.nan
+    """float32[N]: the sum of what is known; NaN only where nothing is. Rates are never negative.
+
+    With one of the two unknown their sum is NaN, and the larger known one is the other.
+    """
+    total = np.full(n, np.nan, np.float32)
+    for part in parts:
+        larger = np.fmax(total, part)
+        np.fmax(total + part, larger, out=total)
     return total
 
 
