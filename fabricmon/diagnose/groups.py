@@ -1,4 +1,4 @@
-"""Groups of parallel ways: which are full, and whether evenly."""
+"""Groups of parallel ways: which are full, whether evenly, and where their traffic went."""
 
 from __future__ import annotations
 
@@ -18,6 +18,11 @@ _IDLE = 0.7
 """A sibling that carries less than this share of the fullest one has room."""
 _RISE = 0.15
 """How much more than usual a full way must carry."""
+_LEFT = 0.3
+"""A way that carries less than this share of the least it ever carried was left by its traffic."""
+_USED = 0.02
+_SINGLE = 0.6
+"""A full way most of whose traffic is for one host is no matter of ways."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,32 +31,79 @@ class Group:
 
     rows    int[M]  all of them; `full` int[F] the full ones, fullest first
     even    whether all of them are full
+    up      whether they lead to a higher tier
     """
 
     device: int
     rows: NDArray[np.intp]
     full: NDArray[np.intp]
     even: bool
+    up: bool
+
+
+def _newly_full(view: FabricView) -> NDArray[np.bool_]:
+    """bool[N]: ways at line rate, far above their past, with somebody waiting; not held."""
+    full = (view.shape.parallel >= 0) & (view.use >= view.config.busy) & (view.held <= 0)
+    full &= view.use - view.usual_use >= _RISE  # a port without a past says nothing
+    return full & view.waited_for
+
+
+def _took_over(view: FabricView) -> NDArray[np.bool_]:
+    """bool[N]: ways that carry more than ever before while siblings were left by their traffic."""
+    levels, shape = view.levels, view.shape
+    way = shape.parallel >= 0
+    left, more = np.zeros(len(way), np.bool_), np.zeros(len(way), np.bool_)
+    for name in ("tx_use", "tx_use_long"):
+        now, low, high = levels.now(name), levels.low(name), levels.high(name)
+        left |= (low > _USED) & (now <= _LEFT * low)
+        more |= (now > 1.1 * high) & (now > high + _USED)
+    left &= way & ~view.down
+    more &= way & (view.held <= 0)
+    if not left.any() or not more.any():
+        return np.zeros(len(way), np.bool_)
+    groups = np.unique(shape.parallel[left])
+    peak = np.fmax.reduce(view.window.past("tx_use", 6), axis=0)
+    room = (peak >= view.config.busy) | view.waited_for
+    return more & room & np.isin(shape.parallel, groups)
 
 
 def full_groups(view: FabricView) -> list[Group]:
-    """Groups in which a way is newly full and something waits for it or stands in its queue."""
+    """Groups in which a way is newly full, or took over what its siblings carried."""
     shape = view.shape
-    full = (shape.parallel >= 0) & (view.use >= view.config.busy) & (view.held <= 0)
-    full &= view.use - np.nan_to_num(view.usual_use) >= _RISE
-    full &= view.waited_for
+    full = _newly_full(view)
+    taken = _took_over(view)
     found = []
-    for number in np.unique(shape.parallel[full]):
+    for number in np.unique(shape.parallel[full | taken]):
         rows = np.flatnonzero(shape.parallel == number)
-        use = view.use[rows]
-        known = rows[np.isfinite(use)]
+        known = rows[np.isfinite(view.use[rows])]
         if len(known) < 2:
             continue
-        fullest = float(np.nanmax(use))
-        idle = view.use[known] < _IDLE * fullest
-        ordered = rows[full[rows]]
-        ordered = ordered[np.argsort(-view.use[ordered], kind="stable")]
-        up = shape.role[rows[0]] == PortRole.UP
+        hot = known[(full | taken)[known]]
+        hot = hot[np.argsort(-view.use[hot], kind="stable")]
+        if single_destination(view, int(hot[0])) is not None:
+            continue
+        idle = view.use[known] < _IDLE * float(view.use[hot[0]])
+        up = bool(shape.role[rows[0]] == PortRole.UP)
         device = int(shape.node[rows[0]] if up else shape.beyond[rows[0]])
-        found.append(Group(device, known, ordered, not idle.any()))
+        even = not idle.any() and not taken[known].any()
+        found.append(Group(device, known, hot, even, up))
     return found
+
+
+def single_destination(view: FabricView, row: int) -> int | None:
+    """The port towards the host that takes most of what the full way `row` carries, if any."""
+    shape, rate = view.shape, view.levels.now("tx_use") * view.table.speed_bps
+    at = row
+    for _ in range(4):
+        device = int(shape.beyond[at])
+        if device < 0 or shape.is_host[device]:
+            return None
+        onward = shape.rows_of(device)
+        onward = onward[(onward != shape.peer[at]) & (rate[onward] >= _SINGLE * rate[row])]
+        onward = onward[view.use[onward] - view.usual_use[onward] >= _RISE]
+        if not len(onward):
+            return None
+        at = int(onward[np.argmax(rate[onward])])
+        if shape.faces_host[at]:
+            return at
+    return None

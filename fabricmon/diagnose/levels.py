@@ -23,20 +23,25 @@ BLOCK = 8
 """Polls in one block of the past: with the span, longer than most training iterations in polls."""
 BLOCKS = 12
 """Blocks kept."""
-TRACKED = (
-    "stall",
-    "press",
-    "tx_use",
-    "rx_use",
-    "rx_pause",
-    "tx_pause",
-    "ecn",
-    "drops",
-    "errors",
-    "depth",
-    "resent",
-)
-"""Signals of the window whose past is kept."""
+LONG = 8
+"""Polls of a long level: some iterations of most jobs."""
+TRACKED = {
+    "stall": ("stall", SPAN),
+    "press": ("press", SPAN),
+    "tx_use": ("tx_use", SPAN),
+    "tx_use_long": ("tx_use", LONG),
+    "rx_use": ("rx_use", SPAN),
+    "rx_pause": ("rx_pause", SPAN),
+    "tx_pause": ("tx_pause", SPAN),
+    "ecn": ("ecn", SPAN),
+    "drops": ("drops", SPAN),
+    "errors": ("errors", SPAN),
+    "depth": ("depth", SPAN),
+    "resent": ("resent", SPAN),
+}
+"""Levels whose past is kept: the signal of the window, and the polls it is averaged over."""
+_LOW = frozenset({"tx_use", "tx_use_long"})
+"""Levels whose robust minimum is kept as well."""
 
 
 def known_mean(values: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -73,12 +78,18 @@ class Levels:
         self._usual: dict[str, NDArray[np.float32]] = {}
         self._maxima: dict[str, NDArray[np.float32]] = {}
         self._means: dict[str, NDArray[np.float32]] = {}
+        self._low: dict[str, NDArray[np.float32]] = {}
+        self._minima: dict[str, NDArray[np.float32]] = {}
+        """Negated, so that the largest is the lowest."""
         self._running: dict[str, NDArray[np.float32]] = {}
         self._touched = np.zeros(0, np.bool_)
         for name in TRACKED:
             self._high[name] = self._usual[name] = np.zeros(0, np.float32)
             self._maxima[name] = self._means[name] = np.zeros((BLOCKS, 0), np.float32)
-            self._running[name] = np.zeros((3, 0), np.float32)
+            if name in _LOW:
+                self._low[name] = np.zeros(0, np.float32)
+                self._minima[name] = np.zeros((BLOCKS, 0), np.float32)
+            self._running[name] = np.zeros((4, 0), np.float32)
 
     def update(self, window: Window, touched: NDArray[np.intp]) -> None:
         """Take the latest tick of `window`; `touched` rows are in an incident and do not teach."""
@@ -87,10 +98,12 @@ class Levels:
         self._touched[touched] = True
         ends = self.ticks % BLOCK == BLOCK - 1
         for place, name in enumerate(TRACKED):
-            level = known_mean(window.past(name, SPAN))
+            signal, span = TRACKED[name]
+            level = known_mean(window.past(signal, span))
             self._now[name] = level
-            top, total, count = self._running[name]
+            top, total, count, bottom = self._running[name]
             np.fmax(top, level, out=top)
+            np.fmin(bottom, level, out=bottom)
             known = ~np.isnan(level)
             total += np.where(known, level, np.float32(0))
             count += known
@@ -109,22 +122,26 @@ class Levels:
         self._n = n
         self._touched = np.pad(self._touched, (0, more))
         for name in TRACKED:
-            for store in (self._high, self._usual, self._maxima, self._means):
+            stores = [self._high, self._usual, self._maxima, self._means]
+            stores += [self._low, self._minima] if name in _LOW else []
+            for store in stores:
                 old = store[name]
                 pad = np.full((*old.shape[:-1], more), np.nan, np.float32)
                 store[name] = np.concatenate([old, pad], axis=-1)
-            fresh = np.array([[np.nan], [0], [0]], np.float32).repeat(more, axis=1)
+            fresh = np.array([[np.nan], [0], [0], [np.nan]], np.float32).repeat(more, axis=1)
             self._running[name] = np.concatenate([self._running[name], fresh], axis=1)
 
     def _close_block(self, name: str) -> None:
         slot = self.ticks // BLOCK % BLOCKS
-        top, total, count = self._running[name]
+        top, total, count, bottom = self._running[name]
         new = np.isnan(self._high[name])  # a port without a past learns whatever it shows
         learn = (count > 0) & (new | ~self._touched)
         self._maxima[name][slot] = np.where(learn, top, np.float32(np.nan))
         mean = np.divide(total, count, out=np.full_like(total, np.nan), where=learn)
         self._means[name][slot] = mean
-        top[:] = np.nan
+        if name in _LOW:
+            self._minima[name][slot] = np.where(learn, -bottom, np.float32(np.nan))
+        top[:] = bottom[:] = np.nan
         total[:] = count[:] = 0
 
     def _refresh(self, name: str) -> None:
@@ -135,6 +152,9 @@ class Levels:
         ):
             fresh = _ranked(blocks, top=top)
             store[name] = np.where(np.isnan(fresh), store[name], fresh)
+        if name in _LOW:
+            lowest = -_ranked(self._minima[name], top=True)
+            self._low[name] = np.where(np.isnan(lowest), self._low[name], lowest)
 
     def now(self, signal: str) -> NDArray[np.float32]:
         """float32[N]: mean of the last `SPAN` polls, NaN unknown."""
@@ -148,11 +168,6 @@ class Levels:
         """float32[N]: median of block means of the past; NaN while there is none."""
         return self._usual[signal]
 
-    def rise(self, signal: str, margin: float = 1.5) -> NDArray[np.float32]:
-        """float32[N]: how far the level stands above `margin` x its past; NaN unknown level.
-
-        A port without a past is compared with zero: physics alone speaks until it has one.
-        """
-        past = np.nan_to_num(self._high[signal])
-        rise: NDArray[np.float32] = self._now[signal] - np.float32(margin) * past
-        return rise
+    def low(self, signal: str) -> NDArray[np.float32]:
+        """float32[N]: the least a level has fallen to before (use only); NaN without a past."""
+        return self._low[signal]

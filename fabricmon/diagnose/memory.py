@@ -71,11 +71,15 @@ class Memory:
     def _count_breaks(self, view: FabricView) -> None:
         """A break: a down was counted, the state fell, or both directions fell silent alone."""
         up = view.frame.gauges.get("oper_up")
-        broke = np.nan_to_num(view.window.now("downs")) > 0
+        downs = view.frame.rate_of("link_downed")
+        broke = np.nan_to_num(downs) > 0
+        told = ~np.isnan(downs)
         if up is not None:
             broke |= (up < 0.5) & (self._up > 0.5)
+            told |= ~np.isnan(up)
             self._up = np.where(np.isnan(up), self._up, up)
-        silent = self._alone_silent(view)
+        told |= view.shape.at_peer(told.astype(np.float32), 0.0) > 0
+        silent = self._alone_silent(view) & ~told
         broke |= silent & ~self._silent
         self._silent = silent
         self._broken[view.window.ticks % RECENT] = broke

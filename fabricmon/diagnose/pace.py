@@ -1,9 +1,13 @@
-"""The pace of jobs: how much they communicate, and which host sends last."""
+"""The pace of jobs: how much they communicate, and which host sends last.
+
+The ranks of a collective send together. A rank that computes longer lets the others send their
+first part, then all wait for it: its cumulative traffic falls behind the others' and catches up,
+once an iteration. That lag shows at any poll length that does not divide the iteration.
+"""
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,26 +17,108 @@ if TYPE_CHECKING:
 
     from fabricmon.diagnose.view import FabricView
 
-KEPT = 96
+KEPT = 120
 """Polls kept per job."""
-SPANS = (4, 8, 16)
-"""Polls over which traffic is compared: any of them may cover a whole iteration."""
+SPAN = 16
+"""Polls over which lag and pace are taken: some iterations."""
+LEARN = 24
+"""Polls of a job before anything is said of it."""
+_QUIET = 0.005
+_SEEN = 12
+"""Lags that must be known of the past."""
 
 
-@dataclass(slots=True, eq=False)
-class Beat:
-    """The recent polls of one job: use float32[H] of its network cards, latest last.
+@dataclass(frozen=True, slots=True, eq=False)
+class Lag:
+    """One job at one tick, in units of what a host usually sends in a poll.
 
-    rows int[H] are the cards' rows; `usual` is kept per span: what the mean has been.
+    rows    int[H]    the job's network cards
+    lag     float[H]  how far each fell behind the others and caught up again
+    past    float[H]  the largest such lag before
+    pace    float     traffic of the job now, as a share of its usual traffic
+    even    float     spread of that share between its hosts
     """
 
     rows: NDArray[np.intp]
-    sent: deque[NDArray[np.float32]] = field(default_factory=lambda: deque(maxlen=KEPT))
+    lag: NDArray[np.float64]
+    past: NDArray[np.float64]
+    pace: float
+    even: float
 
-    def matrix(self, last: int) -> NDArray[np.float32]:
-        """float32[<=last,H]: what each card sent, share of its link, oldest first."""
-        held = list(self.sent)[-last:]
-        return np.array(held, np.float32).reshape(len(held), len(self.rows))
+
+class Beat:
+    """The recent polls of one job."""
+
+    def __init__(self, rows: NDArray[np.intp]) -> None:
+        """`rows` int[H] are its network cards."""
+        self.rows = rows
+        self.polls = 0
+        self._sent = np.full((KEPT, len(rows)), np.nan, np.float32)
+        self._lags = np.full((KEPT, len(rows)), np.nan)
+
+    def push(self, sent: NDArray[np.float32]) -> None:
+        """Take float32[H], the share of its link each card used in this poll."""
+        self._sent[self.polls % KEPT] = sent
+        self.polls += 1
+
+    def _recent(self, store: NDArray[np.floating], skip: int, count: int) -> NDArray[np.floating]:
+        """The `count` polls before the last `skip`, oldest first."""
+        first = max(0, self.polls - skip - count, self.polls - KEPT)
+        return store[np.arange(first, max(first, self.polls - skip)) % KEPT]
+
+    def lag(self) -> Lag | None:
+        """The lag of each host now; None while the job is not known well enough."""
+        if self.polls < LEARN or len(self.rows) < 3:
+            return None
+        before = self._recent(self._sent, SPAN, KEPT)
+        usual = _mean(before)
+        now = self._recent(self._sent, 0, SPAN)
+        works = usual > _QUIET
+        if works.sum() < 3:
+            return None
+        share = _filled(now) / np.where(works, usual, np.inf)
+        together = np.median(share[:, works], axis=1)
+        lag = np.where(works, _excursion(share, together, np.isnan(now)), 0.0)
+        past = self._recent(self._lags, SPAN, KEPT)
+        self._lags[(self.polls - 1) % KEPT] = lag
+        if (~np.isnan(past)).all(axis=1).sum() < _SEEN:
+            return None
+        recent = _mean(now[-SPAN // 2 :])[works] / usual[works]
+        largest = np.nan_to_num(np.fmax.reduce(past, axis=0))
+        spread = float(np.subtract(*np.quantile(recent, [0.9, 0.1])))
+        return Lag(self.rows, lag, largest, float(np.median(recent)), spread)
+
+
+def _mean(values: NDArray[np.floating]) -> NDArray[np.float64]:
+    """float64[H]: mean of what is known, 0 where nothing is."""
+    known = ~np.isnan(values)
+    total = np.where(known, values, 0.0).sum(axis=0)
+    return np.asarray(total / np.maximum(known.sum(axis=0), 1), np.float64)
+
+
+def _filled(values: NDArray[np.floating]) -> NDArray[np.float64]:
+    """float64[W,H]: a missed poll is part of what the next one reports; the last is repeated."""
+    out = np.asarray(values, np.float64).copy()
+    for step in range(len(out) - 2, -1, -1):
+        out[step] = np.where(np.isnan(out[step]), out[step + 1], out[step])
+    for step in range(1, len(out)):
+        out[step] = np.where(np.isnan(out[step]), out[step - 1], out[step])
+    return np.nan_to_num(out)
+
+
+def _excursion(
+    share: NDArray[np.float64], together: NDArray[np.float64], missed: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """float64[H]: how far the cumulative traffic fell behind the job's, a steady drift aside.
+
+    Inside a missed poll nobody knows how far a host is; the sum is right again at the next one.
+    """
+    path = np.cumsum(together[:, None] - share, axis=0)
+    steps = np.linspace(0, 1, len(path))[:, None]
+    level = path - (path[0] + (path[-1] - path[0]) * steps)
+    level[missed] = 0.0
+    ordered = np.sort(level, axis=0)
+    return np.asarray(ordered[-2] - ordered[1], np.float64)
 
 
 class Pace:
@@ -41,17 +127,23 @@ class Pace:
     def __init__(self) -> None:
         """No job yet."""
         self._shape: object = None
-        self.beats: dict[str, Beat] = {}
+        self._beats: dict[str, Beat] = {}
 
     def update(self, view: FabricView) -> None:
         """Take this tick of every job."""
-        shape = view.shape
-        if shape is not self._shape:
-            self._shape = shape
+        if view.shape is not self._shape:
+            self._shape = view.shape
             self._adopt(view)
-        sent = view.sent_now
-        for beat in self.beats.values():
-            beat.sent.append(sent[beat.rows])
+        own = view.window.now("tx_use")  # a poll that one end missed is not filled from the other
+        told = view.shape.at_peer(view.window.now("rx_use"))
+        sent = np.where(np.isnan(view.levels.now("tx_use")), told, own)
+        for beat in self._beats.values():
+            beat.push(sent[beat.rows])
+
+    def lags(self) -> dict[str, Lag]:
+        """Every job that is known well enough."""
+        found = {name: beat.lag() for name, beat in self._beats.items()}
+        return {name: lag for name, lag in found.items() if lag is not None}
 
     def _adopt(self, view: FabricView) -> None:
         """Find the cards of each job; a job whose cards changed starts anew."""
@@ -60,10 +152,9 @@ class Pace:
         beats: dict[str, Beat] = {}
         for number, job in enumerate(shape.jobs):
             rows = np.flatnonzero(card & (shape.job == number))
-            own = rows[shape.host_port[rows]]
             peers = shape.peer[rows[shape.faces_host[rows]]]
-            cards = np.union1d(own, peers[peers >= 0]).astype(np.intp)
-            old = self.beats.get(job.name)
+            cards = np.union1d(rows[shape.host_port[rows]], peers[peers >= 0]).astype(np.intp)
+            old = self._beats.get(job.name)
             same = old is not None and np.array_equal(old.rows, cards)
             beats[job.name] = old if same and old is not None else Beat(cards)
-        self.beats = beats
+        self._beats = beats

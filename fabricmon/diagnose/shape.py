@@ -98,6 +98,6 @@ class Shape:
         return np.flatnonzero(self.parallel == group) if group >= 0 else np.empty(0, np.intp)
 
     def at_peer(self, values: NDArray[np.float32], default: float = np.nan) -> NDArray[np.float32]:
-        """float32[N]: `values` as the other end of each cable has them."""
+        """float32[...,N]: `values` as the other end of each cable has them."""
         linked = self.peer != NO_PEER
-        return np.where(linked, values[self.peer], np.float32(default))
+        return np.where(linked, values[..., self.peer], np.float32(default))

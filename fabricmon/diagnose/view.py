@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fabricmon.diagnose.graph import PressureGraph, Sink
-from fabricmon.diagnose.levels import Levels
+from fabricmon.diagnose.levels import SPAN, Levels
 from fabricmon.diagnose.memory import Memory
-from fabricmon.diagnose.pace import Pace
+from fabricmon.diagnose.pace import Lag, Pace
 from fabricmon.model.incident import Cause, Evidence, Victim
 from fabricmon.model.ports import NO_PEER
 
@@ -43,6 +43,7 @@ _UNITS = {
     "downs": "events/s",
 }
 _TINY = np.float32(1e-9)
+_LASTING = 2
 _COLD_STALL = 0.25
 """Stall that a port without a past is taken to show in every healthy iteration."""
 
@@ -119,8 +120,17 @@ class FabricView:
     def held(self) -> NDArray[np.float32]:
         """How much more each egress is held back than ever before; 0 where it is not."""
         rise = self.stall - np.float32(1.3) * self.stall_past
-        rise = np.where(rise >= self.config.stall, rise, np.float32(0))
+        rise = np.where((rise >= self.config.stall) & self.lasting, rise, np.float32(0))
         return np.where(self.memory.latched, np.float32(1), rise)
+
+    @cached_property
+    def lasting(self) -> NDArray[np.bool_]:
+        """bool[N]: stalled in at least two of the last polls: one burst is nobody's business."""
+        polls = self.window.past("stall", SPAN + 1)
+        told = self.shape.at_peer(self.window.past("press", SPAN + 1))
+        seen = np.where(np.isnan(polls), told, polls) >= self.config.stall
+        lasting: NDArray[np.bool_] = seen.sum(axis=0) >= _LASTING
+        return lasting
 
     @property
     def onset(self) -> NDArray[np.int64]:
@@ -147,6 +157,15 @@ class FabricView:
         return np.nan_to_num(self.pause_in) > 1.5 * past + 1.0
 
     @cached_property
+    def down(self) -> NDArray[np.bool_]:
+        """bool[N]: the link is known to be down, by either end, or went down lately."""
+        up = self.frame.gauges.get("oper_up")
+        down = self.memory.breaks() > 0
+        if up is not None:
+            down |= up < 0.5
+        return down | (self.shape.at_peer(down.astype(np.float32), 0.0) > 0)
+
+    @cached_property
     def waited_for(self) -> NDArray[np.bool_]:
         """bool[N]: others wait for this egress, or a queue stands in it, more than before."""
         waiting = self.graph.inflow() >= self.config.stall
@@ -167,10 +186,9 @@ class FabricView:
         return np.where(np.isnan(own), self.shape.at_peer(self.levels.now("rx_use")), own)
 
     @cached_property
-    def sent_now(self) -> NDArray[np.float32]:
-        """Share of the link each egress used at this tick alone, counted at either end."""
-        own = self.window.now("tx_use")
-        return np.where(np.isnan(own), self.shape.at_peer(self.window.now("rx_use")), own)
+    def lags(self) -> dict[str, Lag]:
+        """How each job keeps time, by name."""
+        return self.pace.lags()
 
     @cached_property
     def usual_use(self) -> NDArray[np.float32]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from fabricmon.diagnose.graph import SinkKind
+from fabricmon.diagnose.groups import single_destination
 from fabricmon.model.incident import Finding, IncidentKind, Severity, Verdict
 
 if TYPE_CHECKING:
@@ -39,35 +40,33 @@ class Incast:
     )
 
     def findings(self, view: FabricView) -> Sequence[Finding]:
-        """One finding per busy sink that faces a host."""
-        return [
-            self._finding(view, sink)
-            for sink in view.sinks
-            if sink.kind is SinkKind.BUSY
-            and view.shape.faces_host[sink.row]
-            and _stands_out(view, sink)
-        ]
+        """One finding per busy sink that faces a host, or whose traffic all goes to one host."""
+        found = []
+        for sink in view.sinks:
+            row: int | None = sink.row
+            if sink.kind is SinkKind.BUSY and not view.shape.faces_host[sink.row]:
+                row = single_destination(view, sink.row)
+            if sink.kind is SinkKind.BUSY and row is not None and _stands_out(view, row):
+                found.append(self._finding(view, sink, row))
+        return found
 
-    def _finding(self, view: FabricView, sink: Sink) -> Finding:
-        use = float(view.use[sink.row])
-        full = use >= view.config.busy
-        drops = float(np.nan_to_num(view.levels.now("drops")[sink.row]))
-        evidence = [view.evidence(sink.row, "tx_use", "below 0.9, or nobody waiting for it")]
+    def _finding(self, view: FabricView, sink: Sink, row: int) -> Finding:
+        full = float(view.use[row]) >= view.config.busy
+        drops = float(np.nan_to_num(view.levels.now("drops")[row]))
+        evidence = [view.evidence(row, "tx_use", "below 0.9, or nobody waiting for it")]
         evidence += [
-            view.evidence(sink.row, name)
-            for name in ("depth", "ecn")
-            if _known(view, sink.row, name)
+            view.evidence(row, name) for name in ("depth", "ecn") if _known(view, row, name)
         ]
         return Finding(
             IncidentKind.INCAST,
             Verdict.FABRIC,
             Severity.MODERATE if drops > 0 else Severity.MILD,
             0.9 if full else 0.6,
-            (view.cause(sink.row, 0.9),),
+            (view.cause(row, 0.9),),
             view.victims(sink.victims),
             (*evidence, *view.tree(sink.victims)),
             self.advice,
-            rows=(sink.row, *map(int, sink.victims)),
+            rows=tuple(dict.fromkeys((row, sink.row, *map(int, sink.victims)))),
         )
 
 
@@ -75,9 +74,9 @@ def _known(view: FabricView, row: int, signal: str) -> bool:
     return bool(np.isfinite(view.levels.now(signal)[row]))
 
 
-def _stands_out(view: FabricView, sink: Sink) -> bool:
+def _stands_out(view: FabricView, row: int) -> bool:
     """Whether the port is much busier than the other ports towards hosts of its job or device."""
-    shape, row = view.shape, sink.row
+    shape = view.shape
     same = shape.job == shape.job[row] if shape.job[row] >= 0 else shape.node == shape.node[row]
     peers = np.flatnonzero(same & shape.faces_host)
     others = view.use[peers[peers != row]]

@@ -35,7 +35,9 @@ class Oversubscription:
 
     def findings(self, view: FabricView) -> Sequence[Finding]:
         """One finding per group that is evenly full."""
-        return [self._finding(view, group) for group in full_groups(view) if group.even]
+        even = [group for group in full_groups(view) if group.even]
+        first = [group for group in even if group.up] or even  # what fills ways down came up first
+        return [self._finding(view, group) for group in first]
 
     def _finding(self, view: FabricView, group: Group) -> Finding:
         victims = view.behind_all(group.rows)

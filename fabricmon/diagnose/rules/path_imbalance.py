@@ -39,7 +39,9 @@ class PathImbalance:
 
     def findings(self, view: FabricView) -> Sequence[Finding]:
         """One finding per group with a full way and idle ones."""
-        return [self._finding(view, group) for group in full_groups(view) if not group.even]
+        odd = [group for group in full_groups(view) if not group.even]
+        first = [group for group in odd if group.up] or odd  # what fills a way down came up first
+        return [self._finding(view, group) for group in first]
 
     def _finding(self, view: FabricView, group: Group) -> Finding:
         full = group.full

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _POLLS = 2
 _STILL = 1e-3
+_BLOCKED = 0.8
+"""Nothing is sent at all; that the stall is not 1 exactly is the jitter of the readings."""
 
 
 class PfcDeadlock:
@@ -43,7 +45,7 @@ class PfcDeadlock:
     def findings(self, view: FabricView) -> Sequence[Finding]:
         """One finding per cycle."""
         still = view.window.past("tx_use", _POLLS)
-        stuck = (still <= _STILL).all(axis=0) & (view.blocked >= 0.95)
+        stuck = (still <= _STILL).all(axis=0) & (view.blocked >= _BLOCKED)
         return [self._finding(view, cycle) for cycle in view.graph.cycles(stuck)]
 
     def _finding(self, view: FabricView, cycle: NDArray[np.intp]) -> Finding:

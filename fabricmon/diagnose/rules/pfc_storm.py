@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from fabricmon.diagnose.levels import SPAN
 from fabricmon.model.incident import Finding, IncidentKind, Severity, Verdict
 
 if TYPE_CHECKING:
@@ -13,8 +14,9 @@ if TYPE_CHECKING:
 
     from fabricmon.diagnose.view import FabricView
 
-_POLLS = 2
 _SILENT = 0.01
+_JITTER = 0.03
+"""How far readings that are not taken exactly a poll apart make a mean of one fall short."""
 
 
 class PfcStorm:
@@ -40,10 +42,9 @@ class PfcStorm:
 
     def findings(self, view: FabricView) -> Sequence[Finding]:
         """One finding per port that a host has stopped altogether."""
-        stall = view.window.past("stall", _POLLS)
-        sent = view.window.past("tx_use", _POLLS)
+        sent = view.window.past("tx_use", SPAN)
         with_host = view.shape.faces_host & ~view.table.infiniband
-        stopped = (stall >= view.config.continuous).all(axis=0) & (sent <= _SILENT).all(axis=0)
+        stopped = (view.stall >= view.config.continuous - _JITTER) & (sent <= _SILENT).all(axis=0)
         rows = np.flatnonzero(
             stopped & with_host & (view.pause_evident | ~view.frame.ratios.estimated)
         )

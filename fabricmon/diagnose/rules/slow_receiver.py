@@ -43,7 +43,7 @@ class SlowReceiver:
     def _finding(self, view: FabricView, sink: Sink) -> Finding:
         host = int(view.shape.peer[sink.row])
         stall = float(view.stall[sink.row])
-        severe = stall >= view.config.continuous
+        severe = stall >= view.config.continuous - 0.03
         evidence = (
             view.evidence(sink.row, "stall"),
             view.evidence(sink.row, "tx_use", "what its senders offer"),

@@ -1,0 +1,101 @@
+"""A job waits for one of its own hosts, and the fabric has nothing to do with it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from fabricmon.model.incident import Cause, Evidence, Finding, IncidentKind, Severity, Verdict
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from fabricmon.diagnose.pace import Lag
+    from fabricmon.diagnose.view import FabricView
+
+_SLOWER = 0.97
+"""Share of its usual traffic that a job must stay below."""
+_BEHIND = 0.03
+"""Smallest lag, in units of what a host usually sends in a poll."""
+
+
+class CollectiveStall:
+    """All hosts of a job send less together, one of them always last, no port held back."""
+
+    kind: ClassVar[str] = IncidentKind.COLLECTIVE_STALL
+    signature: ClassVar[str] = (
+        "The traffic of all hosts of a job falls together, none of its ports is held back, drops "
+        "or errs, and one host sends after all the others, iteration after iteration."
+    )
+    discriminator: ClassVar[str] = (
+        "No pause, no waiting, no loss: not the fabric. A job that merely computes longer falls "
+        "in step, with no host behind the others, and is not reported."
+    )
+    advice: ClassVar[str] = (
+        "Look at the named host: throttled or failing GPU, slow storage or data loader, a busy "
+        "neighbour process, swapping. Without a name, poll at most a third of an iteration apart."
+    )
+    limits: ClassVar[str] = (
+        "Needs the map from hosts to jobs. The host is named only where polls are short enough to "
+        "see who sends last; jobs of fewer than four hosts are not judged."
+    )
+
+    def findings(self, view: FabricView) -> Sequence[Finding]:
+        """One finding per job that waits for a host."""
+        found = []
+        for name, lag in view.lags.items():
+            late = self._last(lag)
+            if late is not None and not self._troubled(view, lag):
+                found.append(self._finding(view, name, lag, late))
+        return found
+
+    @staticmethod
+    def _last(lag: Lag) -> int | None:
+        """Position of the host that clearly lags behind all others, more than ever before."""
+        if len(lag.rows) < 4 or lag.pace > _SLOWER:
+            return None
+        order = np.argsort(-lag.lag)
+        first, second = float(lag.lag[order[0]]), float(lag.lag[order[1]])
+        late = int(order[0])
+        clear = first > _BEHIND and first > 1.5 * second and first > 1.5 * float(lag.past[late])
+        return late if clear else None
+
+    @staticmethod
+    def _troubled(view: FabricView, lag: Lag) -> bool:
+        """Whether the fabric itself holds back, drops or breaks at the job's own links."""
+        peers = view.shape.peer[lag.rows]
+        rows = np.concatenate([lag.rows, peers[peers >= 0]])
+        errors = np.nan_to_num(view.levels.now("errors")[rows])
+        drops = np.nan_to_num(view.levels.now("drops")[rows])
+        return bool((view.held[rows] > 0).any() or (errors > 0).any() or (drops > 0).any())
+
+    def _finding(self, view: FabricView, job: str, lag: Lag, late: int) -> Finding:
+        row = int(lag.rows[late])
+        port = view.table.ids[row]
+        evidence = (
+            Evidence("pace", port.device, port.port, lag.pace, f"share of usual, job {job}", "1"),
+            Evidence(
+                "lag",
+                port.device,
+                port.port,
+                float(lag.lag[late]),
+                "polls of usual traffic",
+                f"at most {lag.past[late]:.3g} before",
+            ),
+        )
+        causes: tuple[Cause, ...] = (view.cause(row, 0.8),)
+        return Finding(
+            IncidentKind.COLLECTIVE_STALL,
+            Verdict.NOT_FABRIC,
+            Severity.MODERATE if lag.pace < 0.9 else Severity.MILD,
+            0.8,
+            causes,
+            (),
+            evidence,
+            self.advice,
+            rows=(row,),
+        )
+
+
+RULE = CollectiveStall
