@@ -19,7 +19,8 @@ from fabricmon.formats.series import UNMAPPED
 if TYPE_CHECKING:
     from fabricmon.formats.gnmi_record import Recorder
 
-_MAX_TEXTS = 1_000_000
+MAX_TEXTS = 1_000_000
+"""Texts remembered at most, by one file; what is beyond is parsed each time it comes."""
 _MAX_FORMS = 2_000
 _HEAD = re.compile(rb'\[?(\{"name":"(?:[^"\\]|\\.)*","timestamp":([0-9]{1,19}),"tags":\{)')
 _VALUES = b'},"values":{'
@@ -140,11 +141,11 @@ class EventLines:
             self._code(tags, path, text) for path, (_, text) in zip(values, items, strict=True)
         ]
         if len(items) == 1:
-            if len(self._single) + len(self._bare) < _MAX_TEXTS:
+            if len(self._single) + len(self._bare) < MAX_TEXTS:
                 bare = codes[0] >= UNMAPPED and items[0][1].isdigit() and codes[0] & 1
                 known = self._bare if bare else self._single
                 known[event[: k + 12] + items[0][0]] = codes[0]
-        elif len(self._forms) < _MAX_TEXTS:
+        elif len(self._forms) < MAX_TEXTS:
             form = self._form(items, codes)
             if form is not None:
                 self._forms[event[:k]] = form

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from copy import copy
 from typing import NamedTuple
 
 from fabricmon.formats.base import BadRecord, Layout
@@ -11,6 +13,7 @@ from fabricmon.formats.series import SeriesTable, polls
 from fabricmon.mappings.gnmi import GnmiPaths
 from fabricmon.model.readings import ReadingBatch, State
 
+_PATHS = GnmiPaths.load()
 RECEIVED = 1_700_000_000_000_000_000
 
 
@@ -53,7 +56,8 @@ class Read(NamedTuple):
 
 def read(data: bytes, name: str = "x", device: str = "dut", step: int = 1 << 20) -> Read:
     """Everything in `data`, fed in steps of that many bytes."""
-    paths = GnmiPaths.load()
+    paths = copy(_PATHS)  # compiled once; what it counts is its own
+    paths.unmatched, paths.unkeyed = Counter(), Counter()
     layout = Layout("t")
     recorder = Recorder(SeriesTable(layout, paths), paths, device)
     bad: list[BadRecord] = []
