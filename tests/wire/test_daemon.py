@@ -106,6 +106,7 @@ targets:
             leaf = f"S-{ibsim.leaf_guid(0):016x}"
             daemon.wait(lambda: daemon.samples(received, device="leaf-1"))
             stall = "fabricmon_port_transmit_stall_ratio"
+            daemon.wait(lambda: daemon.samples(stall, device="leaf-1", port="1"))
             hot: dict[str, float] = {}
             for step in range(1, 13):
                 # 3e8 ticks of 8 bytes are 0.096 s of a 200 Gb/s port; 12 of them fit in 32 bits.
@@ -123,7 +124,7 @@ targets:
                         round(seconds, 6)
                         for seconds in daemon.samples(wait, device="leaf-1", port="1").values()
                     ]
-                    == [12 * 0.096]
+                    == [1.152]
                 )
             )
             subnet.set_counter(leaf, 1, 2**32 - 1)
