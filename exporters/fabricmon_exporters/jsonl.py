@@ -7,17 +7,14 @@ file is opened for each tick that has something to say, so that `logrotate` may 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from fabricmon.model.incident import IncidentState
 from fabricmon.selfmon import Event
 from fabricmon.settings import Settings
+from fabricmon_exporters.changes import Changes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from fabricmon.api import Context
-    from fabricmon.model.incident import Incident
     from fabricmon.model.snapshot import Snapshot
 
 
@@ -36,12 +33,11 @@ class JsonlExporter:
         """Store; nothing else."""
         self.config = config
         self._context = context
-        self._seen: dict[str, dict[str, tuple[Any, ...]]] = {}
-        """Fabric -> incident id -> what was last written of it."""
+        self._changes = Changes()
 
     async def start(self) -> None:
         """Begin anew: what is open is written as opened."""
-        self._seen.clear()
+        self._changes.forget()
 
     async def stop(self) -> None:
         """Nothing is held open."""
@@ -52,7 +48,7 @@ class JsonlExporter:
 
         lines = [
             orjson.dumps({"event": event, **incident.to_json()}, option=orjson.OPT_APPEND_NEWLINE)
-            for event, incident in self._changes(snapshot)
+            for event, incident in self._changes.of(snapshot)
         ]
         if not lines:
             return
@@ -66,33 +62,4 @@ class JsonlExporter:
 
     def forget(self, fabric: str) -> None:
         """Its incidents end without a line: nobody knows how they went on."""
-        self._seen.pop(fabric, None)
-
-    def _changes(self, snapshot: Snapshot) -> Iterator[tuple[str, Incident]]:
-        seen = self._seen.setdefault(snapshot.fabric, {})
-        now: dict[str, tuple[Any, ...]] = {}
-        for incident in (*snapshot.incidents, *snapshot.closed):
-            known = seen.get(incident.id)
-            if incident.state is IncidentState.CLOSED:
-                yield "closed", incident
-                continue
-            now[incident.id] = _essence(incident)
-            if known is None:
-                yield "opened", incident
-            elif known != now[incident.id]:
-                yield "updated", incident
-        self._seen[snapshot.fabric] = now
-
-
-def _essence(incident: Incident) -> tuple[Any, ...]:
-    """What makes a new line worth writing."""
-    return (
-        incident.kind,
-        incident.reason,
-        incident.verdict,
-        incident.severity,
-        incident.state,
-        incident.maintenance,
-        incident.cause and (incident.cause.device, incident.cause.port),
-        frozenset((victim.device, victim.port) for victim in incident.victims),
-    )
+        self._changes.forget(fabric)

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, Field
 
 from fabricmon.selfmon import Event
 from fabricmon.settings import Duration, Settings, Size
+from fabricmon_exporters import tasks
 from fabricmon_exporters.http_client import HttpAccess
 from fabricmon_exporters.prometheus.families import FAMILIES, GROUPS
 from fabricmon_exporters.remote_write.queue import DiskQueue
@@ -86,15 +87,13 @@ class RemoteWriteExporter:
             lambda: config.session(config.timeout),
             config.headers,
         )
-        self._task = asyncio.create_task(self._sender.run())
+        self._task = tasks.begin(self._sender.run(), "remote_write", self._context)
         self._sender.wake()
 
     async def stop(self) -> None:
         """End the sending; what waits stays on disk."""
         task, self._task, self._sender = self._task, None, None
-        if task is not None:
-            task.cancel()
-            await asyncio.wait({task}, timeout=0.9)
+        await tasks.end(task)
 
     def publish(self, snapshot: Snapshot) -> None:
         """Put one tick of one fabric into the queue."""

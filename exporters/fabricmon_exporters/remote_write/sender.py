@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from fabricmon import __version__
+from fabricmon.errors import ConfigError
 from fabricmon.selfmon import Event
 
 if TYPE_CHECKING:
@@ -83,8 +84,8 @@ class Sender:
         """(outcome, why, seconds to wait at least)."""
         import aiohttp  # noqa: PLC0415 - 0.2 s that `check` must not pay
 
-        headers = {**HEADERS, **self._headers()}
         try:
+            headers = {**HEADERS, **self._headers()}
             async with session.post(self._url, data=body, headers=headers) as answer:
                 if answer.status < 300:
                     return "sent", "", 0.0
@@ -94,5 +95,5 @@ class Sender:
                     return "refused", why, 0.0
                 after = answer.headers.get("Retry-After", "")
                 return "later", why, min(float(after), 300.0) if after.isdigit() else 0.0
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        except (aiohttp.ClientError, ConfigError, TimeoutError, OSError) as error:
             return "later", str(error) or type(error).__name__, 0.0
