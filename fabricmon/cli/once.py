@@ -30,7 +30,10 @@ def command(config: Path | None, output: str, only: tuple[str, ...]) -> None:
     loaded = app.load(config)
     context = app.make_context(loaded)
     assembly = app.assemble(loaded, context)
-    outcomes = asyncio.run(poll_once(assembly, context, set(only)))
+    try:
+        outcomes = asyncio.run(poll_once(assembly, set(only)))
+    except LookupError as error:
+        raise click.BadParameter(str(error), param_hint="--target") from error
     if output == "prom":
         sys.stdout.write(app.render_once(loaded, context, outcomes))
     elif output == "json":

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fabricmon.cli._client import get, is_url, login_options
 from fabricmon.cli.common import config_option, output_option
 
 if TYPE_CHECKING:
@@ -14,20 +15,11 @@ if TYPE_CHECKING:
 
     from fabricmon.report import Plot
 
-_TIMEOUT_S = 20
-_MAX_BYTES = 64 << 20
-
 
 @click.command()
 @click.argument("source", nargs=-1, required=True, metavar="SOURCE...")
 @config_option
-@click.option("--user", help="The name to give a daemon that asks for one.")
-@click.option(
-    "--password-env",
-    default="FABRICMON_PASSWORD",
-    show_default=True,
-    help="The environment variable with the password.",
-)
+@login_options
 @output_option("text", "md", "html", "json")
 def command(
     source: tuple[str, ...], config: Path | None, user: str | None, password_env: str, output: str
@@ -45,38 +37,14 @@ def command(
     from fabricmon.report import render
 
     plots: Mapping[str, Plot] = {}
-    if len(source) == 1 and source[0].startswith(("http://", "https://")):
-        incidents = _from_daemon(source[0], user, password_env)
+    incidents: list[dict[str, Any]]
+    if len(source) == 1 and is_url(source[0]):
+        incidents = get(source[0], "/api/v1/incidents", user, password_env)
     elif len(source) == 1 and source[0].endswith(".jsonl"):
         incidents = _from_jsonl(Path(source[0]))
     else:
         incidents, plots = _from_dumps([Path(one) for one in source], config)
     click.echo(render(incidents, output, plots), nl=False)
-
-
-def _from_daemon(url: str, user: str | None, password_env: str) -> list[dict[str, Any]]:
-    """What the API lists: open incidents, worst first, then closed ones."""
-    import base64
-    import os
-    from urllib.error import URLError
-    from urllib.request import Request, urlopen
-
-    import orjson
-
-    request = Request(url.rstrip("/") + "/api/v1/incidents")  # noqa: S310 - http(s), checked above
-    if user is not None:
-        given = f"{user}:{os.environ.get(password_env, '')}".encode()
-        request.add_header("Authorization", "Basic " + base64.b64encode(given).decode())
-    try:
-        with urlopen(request, timeout=_TIMEOUT_S) as answer:  # noqa: S310 - as above
-            found: list[dict[str, Any]] = orjson.loads(answer.read(_MAX_BYTES))
-    except (URLError, OSError) as error:
-        raise click.ClickException(
-            f"{url} does not answer: {getattr(error, 'reason', error)}"
-        ) from error
-    except orjson.JSONDecodeError as error:
-        raise click.ClickException(f"{url} does not answer as fabricmon does") from error
-    return found
 
 
 def _from_jsonl(path: Path) -> list[dict[str, Any]]:

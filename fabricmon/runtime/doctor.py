@@ -117,7 +117,7 @@ def _host_of(address: str) -> str | None:
 
 
 async def _answers(patient: Patient) -> list[Result]:
-    outcomes = await poll_once(patient.assembly, patient.context)
+    outcomes = await poll_once(patient.assembly)
     results = [r for outcome in outcomes if (r := _judge(outcome)) is not None]
     results.extend(_slow(patient))
     good = sum(outcome.poll is not None for outcome in outcomes)

@@ -11,7 +11,7 @@ from fabricmon.model.stream import PollFailure
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from fabricmon.api import Context, Target
+    from fabricmon.api import Target
     from fabricmon.collectors.guard import Guard
     from fabricmon.model.readings import Poll
     from fabricmon.runtime.daemon import Assembly
@@ -28,9 +28,7 @@ class Outcome:
     message: str = ""
 
 
-async def poll_once(
-    assembly: Assembly, _context: Context, only: Collection[str] = ()
-) -> list[Outcome]:
+async def poll_once(assembly: Assembly, only: Collection[str] = ()) -> list[Outcome]:
     """Start the collectors, poll each target once, stop. Raises `LookupError` for unknown names."""
     guards = [guard for plan in assembly.fabrics.values() for guard in plan.guards]
     names = {target.name for guard in guards for target in guard.targets}
