@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from fabricmon.errors import FormatError
 
 INTEGER, OCTETS, NULL, OID, SEQUENCE = 0x02, 0x04, 0x05, 0x06, 0x30
@@ -12,6 +14,9 @@ Oid = tuple[int, ...]
 
 MAX_OID = 128
 """Sub-identifiers in an OID, by SMI."""
+
+_REMEMBERED = 1 << 16
+"""OIDs come by the column: all of one differ in their last number only, so the rest is kept."""
 
 
 def length(count: int) -> bytes:
@@ -35,32 +40,47 @@ def integer(value: int, tag: int = INTEGER) -> bytes:
 
 def encode_oid(oid: Oid) -> bytes:
     """The content octets of an OID of at least two numbers."""
-    first = oid[0] * 40 + oid[1]
-    if first < 0x80 and all(part < 0x80 for part in oid[2:]):
-        return bytes((first, *oid[2:]))
-    out = bytearray()
-    for part in (first, *oid[2:]):
-        if part < 0x80:
-            out.append(part)
-            continue
-        for shift in range((part.bit_length() - 1) // 7 * 7, 0, -7):
-            out.append(0x80 | (part >> shift & 0x7F))
-        out.append(part & 0x7F)
-    return bytes(out)
+    return _encoded_head(oid[:-1]) + _encoded_part(oid[-1]) if len(oid) > 2 else _encoded_head(oid)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _encoded_head(oid: Oid) -> bytes:
+    return b"".join(map(_encoded_part, (oid[0] * 40 + oid[1], *oid[2:])))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _encoded_part(part: int) -> bytes:
+    last = bytes((part & 0x7F,))
+    higher = range(7, max(part.bit_length(), 1), 7)
+    return bytes(0x80 | part >> shift & 0x7F for shift in reversed(higher)) + last
 
 
 def decode_oid(content: bytes) -> Oid:
     """The numbers of an OID from its content octets."""
     if not content or content[-1] & 0x80:
         raise FormatError("an OID ends in the middle of a number")
-    parts = list(content) if max(content) < 0x80 else _long_parts(content)
-    if len(parts) > MAX_OID:
+    at = len(content) - 1
+    while at and content[at - 1] & 0x80:
+        at -= 1
+    if not at:
+        return _decoded_head(content)
+    last = content[at] if content[at] < 0x80 else _parts(content[at:])[0]
+    head = _decoded_head(content[:at])
+    if len(head) >= MAX_OID:
+        raise FormatError(f"an OID of more than {MAX_OID} numbers")
+    return (*head, last)
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _decoded_head(content: bytes) -> Oid:
+    parts = list(content) if max(content) < 0x80 else _parts(content)
+    if len(parts) >= MAX_OID:
         raise FormatError(f"an OID of more than {MAX_OID} numbers")
     first = min(parts[0] // 40, 2)
     return (first, parts[0] - 40 * first, *parts[1:])
 
 
-def _long_parts(content: bytes) -> list[int]:
+def _parts(content: bytes) -> list[int]:
     parts, value = [], 0
     for octet in content:
         value = value << 7 | octet & 0x7F

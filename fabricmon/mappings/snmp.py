@@ -122,6 +122,11 @@ class SnmpRow(Row):
         """How its instances are indexed."""
         return Shape(self.index, self.queue_offset)
 
+    @cached_property
+    def gate_shape(self) -> Shape:
+        """How the instances of its gate are indexed; they count queues as the row does."""
+        return Shape(self.gate.index if self.gate else self.index, self.queue_offset)
+
 
 class Match(Settings):
     """One way to recognise a device. Both parts must hold where both are given."""
@@ -163,10 +168,22 @@ class Ports(Settings):
     """Columns that name a port; the first that is not empty counts."""
 
 
+class Likeness(Settings):
+    """How the simulated fabric presents itself as such a device."""
+
+    descr: str
+    object_id: OidText
+    first: int = 1
+    """ifIndex of the first port."""
+    step: Annotated[int, Field(ge=1)] = 1
+    """And how far the next one is."""
+
+
 class SnmpMapping(MappingFile):
     """One file of `mappings/snmp`."""
 
     match: list[Match] = []
+    likeness: Likeness | None = None
     ports: Ports | None = None
     rows: list[SnmpRow] = []
     drop: list[str] = []
@@ -184,9 +201,12 @@ class Shape:
         """Compile `pattern`; see the module's text."""
         self._words = pattern.split(".")
         self._offset = queue_offset
+        self._is_port = self._words == ["port"]
 
     def read(self, suffix: Oid) -> tuple[int, int, Oid] | None:
         """Interface, queue (NO_QUEUE where it has none) and what is left to tell apart."""
+        if self._is_port:
+            return (suffix[0], NO_QUEUE, ()) if len(suffix) == 1 else None
         port, queue, at = 0, NO_QUEUE, 0
         rest: list[int] = []
         for word in self._words:
@@ -223,6 +243,7 @@ class Profile:
     title: str
     verified: str
     ports: Ports
+    likeness: Likeness | None
     rows: tuple[SnmpRow, ...]
     """Candidates in order of preference within each counter."""
     sample_time: Oid | None
@@ -296,6 +317,7 @@ def _resolve(chain: list[SnmpMapping]) -> Profile:
         nearest.title,
         nearest.verified,
         next((m.ports for m in chain if m.ports), Ports()),
+        next((m.likeness for m in chain if m.likeness), None),
         tuple(rows),
         next((oid(m.sample_time) for m in chain if m.sample_time), None),
         next((m.refresh_s for m in chain if m.refresh_s), 0.0),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fabricmon.mappings.snmp import Oid, Profile, Shape, SnmpRow, oid
+from fabricmon.mappings.snmp import Oid, Profile, SnmpRow, oid
 from fabricmon.model.counters import BY_ID, CATALOGUE, NO_QUEUE
 from fabricmon.model.readings import Column, PortSet, ReadingBatch, State
 
@@ -177,6 +177,10 @@ def _port_set(
     return ports, tuple(names)
 
 
+_Gates = dict[tuple[int, int], int | bytes]
+"""The value of a gate by interface number and queue."""
+
+
 class _Builder:
     """Collects instances counter by counter."""
 
@@ -211,32 +215,44 @@ class _Builder:
         gate = self._gate(row)
         has = False
         for place, (column, column_queue) in enumerate(row.columns()):
-            for suffix, value in self._walk.column(column):
-                read = row.shape.read(suffix)
-                if read is None or read[0] not in self._port or not isinstance(value, int):
-                    continue
-                index, queue, rest = read
-                queue = column_queue if column_queue != NO_QUEUE else queue
-                queue = next(iter(self._queues)) if row.queue else queue
-                has = True
-                if self._queues and queue != NO_QUEUE and queue not in self._queues:
-                    continue
-                port = self._port[index]
-                if row.gate and gate.get((index, queue)) != row.gate.equals:
-                    self._shut.add((row.counter, queue, port))
-                    continue
-                part = (0 if row.queue_step else place, rest)
-                raw = _Raw(row.entry.code, queue, part, column, row)
-                self._found.setdefault(raw, {})[port] = ((*column, *suffix), value)
+            found = self._column(row, 0 if row.queue_step else place, column, column_queue, gate)
+            has = has or found
         return has
 
-    def _gate(self, row: SnmpRow) -> dict[tuple[int, int], int | bytes]:
+    def _column(
+        self, row: SnmpRow, place: int, column: Oid, column_queue: int, gate: _Gates
+    ) -> bool:
+        """Take one column of a row; whether the device has anything in it."""
+        only = next(iter(self._queues)) if row.queue else column_queue
+        cells: dict[tuple[int, Oid], dict[int, tuple[Oid, int]]] = {}
+        has = False
+        for suffix, value in self._walk.column(column):
+            read = row.shape.read(suffix)
+            if read is None or not isinstance(value, int):
+                continue
+            port = self._port.get(read[0])
+            if port is None:
+                continue
+            has = True
+            queue = only if only != NO_QUEUE else read[1]
+            if self._queues and queue != NO_QUEUE and queue not in self._queues:
+                continue
+            if row.gate and gate.get((read[0], queue)) != row.gate.equals:
+                self._shut.add((row.counter, queue, port))
+                continue
+            cell = cells.get((queue, read[2]))
+            if cell is None:
+                raw = _Raw(row.entry.code, queue, (place, read[2]), column, row)
+                cell = cells[queue, read[2]] = self._found.setdefault(raw, {})
+            cell[port] = ((*column, *suffix), value)
+        return has
+
+    def _gate(self, row: SnmpRow) -> _Gates:
         if row.gate is None:
             return {}
-        shape = _shape_of(row, row.gate.index)
         found = {}
         for suffix, value in self._walk.column(oid(row.gate.oid)):
-            read = shape.read(suffix)
+            read = row.gate_shape.read(suffix)
             if read is not None:
                 found[read[0], read[1]] = value
         return found
@@ -252,16 +268,17 @@ class _Builder:
         base = np.zeros((len(order) + bool(clock), len(ports)), np.uint64)
         state = np.full(base.shape, State.UNSUPPORTED, np.uint8)
         wanted: list[tuple[Oid, int]] = []
+        width = len(ports)
         for r, raw in enumerate(order):
             for port, (instance, value) in self._found[raw].items():
                 if raw.row.slow:
                     base[r, port], state[r, port] = value, State.OK
                 else:
                     state[r, port] = State.MISSING
-                    wanted.append((instance, r * len(ports) + port))
+                    wanted.append((instance, r * width + port))
         for instance, port in clock:
             state[-1, port] = State.MISSING
-            wanted.append((instance, len(order) * len(ports) + port))
+            wanted.append((instance, len(order) * width + port))
         _absent_parts(state, starts, len(counts))
         grid = Grid(
             self._profile,
@@ -310,11 +327,6 @@ class _Builder:
             for suffix, _ in self._walk.column(column)
             if suffix[0] in self._port
         ]
-
-
-def _shape_of(row: SnmpRow, index: str) -> Shape:
-    """The shape of another table that counts queues as `row` does."""
-    return Shape(index, row.queue_offset)
 
 
 def _is_high(raw: _Raw) -> bool:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from fabricmon.model.topology import Topology
 
 _PORT = 161
+_SURVEYS_AT_ONCE = 8  # a survey holds a whole walk in memory and takes CPU that polls need
 _LOOK_AGAIN_S = 30.0  # between two surveys of a device whose rows keep surprising
 
 
@@ -56,6 +57,7 @@ class SnmpCollector:
         self._mappings: SnmpMappings | None = None
         self._engines = ReferenceEngines()
         self._wire = Wire(config, context)
+        self._surveys = asyncio.Semaphore(_SURVEYS_AT_ONCE)
 
     async def start(self) -> None:
         """Read the mappings and refuse credentials that cannot work. Raises `ConfigError`."""
@@ -191,7 +193,8 @@ class SnmpCollector:
     async def _survey(self, device: Device) -> None:
         assert self._mappings is not None
         assert device.session is not None
-        found, walk = await survey(device.session, self._mappings, device.target)
+        async with self._surveys:
+            found, walk = await survey(device.session, self._mappings, device.target)
         now = self._context.clock.monotonic()
         device.survey, device.surveyed_at, device.doubtful = found, now, False
         if device.uptime_cs is None:

@@ -35,10 +35,12 @@ class SnmpConfig(Settings):
     """Until a request without an answer is sent again."""
     retries: Annotated[int, Field(ge=0, le=10)] = 2
     """How often it is sent again."""
-    max_repetitions: Annotated[int, Field(ge=1, le=500)] = 50
-    """Values asked for in one request; adapts downwards to what a device can answer."""
-    reply_octets: Annotated[int, Field(ge=484, le=60_000)] = 1400
-    """Longest reply asked for. Above the path's MTU, one lost fragment loses the whole reply."""
+    max_repetitions: Annotated[int, Field(ge=1, le=1000)] = 200
+    """Values asked for in one request at most. What a device manages is learnt: its first walk
+    begins small, doubles as long as replies come whole, and falls back when they do not."""
+    reply_octets: Annotated[int, Field(ge=484, le=60_000)] = 8000
+    """Longest reply asked for. Above the path's MTU one lost fragment loses the whole reply: set
+    1400 where the path to the switches loses packets or blocks fragments."""
     in_flight: Annotated[int, Field(ge=1, le=64)] = 4
     """Requests a device may have to answer at the same time."""
     pace: Annotated[int, Field(ge=0)] = 0

@@ -6,6 +6,7 @@ least; scattered ones (the one lossless priority out of eight) are named one by 
 
 from __future__ import annotations
 
+import marshal
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import pairwise
@@ -88,22 +89,33 @@ _plans: WeakValueDictionary[bytes, Plan] = WeakValueDictionary()
 
 def compile_plan(instances: Instances) -> Plan:
     """Encode the instances of a device."""
+    digest = blake2b(
+        b"".join(
+            (
+                marshal.dumps(instances.oids),
+                instances.place.tobytes(),
+                instances.adjacent.tobytes(),
+            )
+        )
+    ).digest()
+    plan = _plans.get(digest)
+    if plan is None:
+        plan = _plans[digest] = _compile(instances)
+    return plan
+
+
+def _compile(instances: Instances) -> Plan:
     runs = list(_runs(instances.adjacent))
     order = [i for first, stop, _ in runs for i in range(first, stop)]
     encoded = [ber.encode_oid(instances.oids[i]) for i in order]
-    octets, place = b"".join(encoded), instances.place[order]
-    digest = blake2b(octets + place.tobytes() + instances.adjacent.tobytes()).digest()
-    plan = _plans.get(digest)
-    if plan is None:
-        words = lockstep.words_for(encoded) if encoded else 1
-        plan = _plans[digest] = Plan(
-            lockstep.expectation(encoded, words),
-            place,
-            octets,
-            np.cumsum([len(oid) for oid in encoded], dtype=np.int32),
-            _stretches(runs),
-        )
-    return plan
+    words = lockstep.words_for(encoded) if encoded else 1
+    return Plan(
+        lockstep.expectation(encoded, words),
+        instances.place[order],
+        b"".join(encoded),
+        np.cumsum([len(oid) for oid in encoded], dtype=np.int32),
+        _stretches(runs),
+    )
 
 
 def _runs(adjacent: NDArray[np.bool_]) -> Iterator[tuple[int, int, bool]]:

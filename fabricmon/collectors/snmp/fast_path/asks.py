@@ -27,29 +27,52 @@ if TYPE_CHECKING:
 
 _FEWEST_ROWS = 4
 """Below this many replies the plain reader is as cheap."""
+_MOST_ROWS = 256
 
 
-@dataclass(slots=True, eq=False)
 class Ask:
-    """One request on its way; the same id for all its tries, so that a late reply still counts."""
+    """One request on its way: a single question (`future`), or a piece of a plan (`reading`).
 
-    session: FastSession
-    prepared: Prepared
-    bulk: Bulk | None = None
-    future: asyncio.Future[Sequence[Varbind]] | None = None
-    key: bytes = b""
-    tries: int = 0
-    first_sent: float = 0.0
-    sent: float = 0.0
-    counted: bool = False
-    """It holds a place in the receive window."""
-    resynced: bool = False
+    All its tries carry the same id, so that a late reply still counts. Those of a plan are used
+    again in every poll.
+    """
+
+    __slots__ = (
+        "counted", "expected", "first", "first_sent", "future", "garbled", "is_run", "key",
+        "places", "prepared", "reading", "repeat", "resynced", "sent", "session", "split",
+        "stop", "tries",
+    )  # fmt: skip
+
+    def __init__(self, session: FastSession, prepared: Prepared) -> None:
+        """Of `session`; `prepared` is what is sent."""
+        self.session, self.prepared = session, prepared
+        self.key = b""
+        """Request id; empty until it is sent."""
+        self.tries, self.first_sent, self.sent = 0, 0.0, 0.0
+        self.counted = self.resynced = False
+        """`counted`: it holds a place in the receive window."""
+        self.repeat = 0
+        """How many varbinds a single GETBULK asks for."""
+        self.future: asyncio.Future[Sequence[Varbind]] | None = None
+        self.reading: Reading | None = None
+
+    def of_plan(self, plan: Plan, first: int, stop: int, *, is_run: bool) -> Ask:
+        """Make it the one that asks for instances first..stop of a plan."""
+        self.first, self.stop, self.is_run = first, stop, is_run
+        self.split, self.garbled = False, 0
+        self.expected = plan.expected[first:stop]
+        self.places = plan.place[first:stop]
+        return self
+
+    def renew(self, reading: Reading) -> None:
+        """Use it in another poll."""
+        self.key, self.tries, self.resynced, self.reading = b"", 0, False, reading
 
     @property
     def abandoned(self) -> bool:
         """Nobody waits for it any more."""
-        if self.bulk is not None:
-            return self.bulk.reading.closed
+        if self.reading is not None:
+            return self.reading.closed
         return self.future is not None and self.future.done()
 
 
@@ -76,6 +99,12 @@ class Reading:
             self.holes.append(places)
             self.lost[reason] += len(places)
 
+    def landed(self) -> None:
+        """One of its requests is done with."""
+        self.outstanding -= 1
+        if not self.outstanding and not self.done.done():
+            self.done.set_result(None)
+
     def settle(self, state: NDArray[np.uint8]) -> None:
         """Write the states."""
         flat = state.reshape(-1)
@@ -84,106 +113,104 @@ class Reading:
             flat[places] = State.MISSING
 
 
-@dataclass(slots=True, eq=False)
-class Bulk:
-    """Instances first..stop of a reading, asked for in one request."""
-
-    session: FastSession
-    reading: Reading
-    first: int
-    stop: int
-    is_run: bool
-    halved: bool = False
-    garbled: int = 0
-
-    @property
-    def places(self) -> NDArray[np.int32]:
-        """Where its values land."""
-        return self.reading.plan.place[self.first : self.stop]
+Arrived = tuple[Ask, bytes, int]
+"""An ask, the octets of its reply, and where the PDU stands in them."""
 
 
-def land(arrived: Sequence[tuple[Bulk, bytes, int]]) -> None:
+def land(arrived: Sequence[Arrived]) -> None:
     """Decode replies of many devices together and put their values where they belong."""
-    arrived = [item for item in arrived if not item[0].reading.closed]
-    if len(arrived) >= _FEWEST_ROWS:
-        arrived = _land_plain(arrived)
-    for bulk, payload, at in arrived:
-        _land_odd(bulk, payload, at)
+    arrived = [item for item in arrived if not item[0].abandoned]
+    odd: list[Arrived] = []
+    while len(arrived) >= _FEWEST_ROWS:
+        odd += _land_plain(arrived[:_MOST_ROWS])
+        arrived = arrived[_MOST_ROWS:]
+    for ask, payload, at in (*odd, *arrived):
+        _land_odd(ask, payload, at)
 
 
-def _land_plain(arrived: Sequence[tuple[Bulk, bytes, int]]) -> list[tuple[Bulk, bytes, int]]:
+def _land_plain(arrived: Sequence[Arrived]) -> list[Arrived]:
     """Those that lock-step decoding can read; gives back the others."""
-    bulks = [bulk for bulk, _, _ in arrived]
-    longest = max(bulk.stop - bulk.first for bulk in bulks)
-    words = max(bulk.reading.plan.expected.shape[1] for bulk in bulks)
-    expected = np.zeros((len(bulks), longest, words), np.int64)
-    for row, bulk in enumerate(bulks):
-        part = bulk.reading.plan.expected[bulk.first : bulk.stop]
-        expected[row, : len(part), : part.shape[1]] = part
-        if part.shape[1] < words:
-            expected[row, : len(part), part.shape[1] :] = part[:, 1:2]
-    decoded = lockstep.decode(
-        [payload for _, payload, _ in arrived], [at for _, _, at in arrived], expected
-    )
+    asks, payloads, starts = zip(*arrived, strict=True)
+    decoded = lockstep.decode(payloads, starts, _expected(asks))
     values = np.ascontiguousarray(decoded.values.T)
-    gone = set(np.flatnonzero(decoded.gone.any(axis=0)).tolist())
+    special = decoded.odd | decoded.gone.any(axis=0)
+    if not special.any():
+        for row, ask in enumerate(asks):
+            places = ask.places
+            ask.reading.flat[places] = values[row, : len(places)]
+            ask.reading.landed()
+        return []
     odd = []
-    for row, bulk in enumerate(bulks):
+    for row, ask in enumerate(asks):
         if decoded.odd[row]:
             odd.append(arrived[row])
             continue
-        places = bulk.places
-        bulk.reading.flat[places] = values[row, : len(places)]
-        if row in gone:
-            bulk.reading.hole(places[decoded.gone[: len(places), row]], Reason.UNEXPECTED)
-        bulk.session.landed(bulk)
+        places = ask.places
+        ask.reading.flat[places] = values[row, : len(places)]
+        if special[row]:
+            ask.reading.hole(places[decoded.gone[: len(places), row]], Reason.UNEXPECTED)
+        ask.reading.landed()
     return odd
 
 
-def _land_odd(bulk: Bulk, payload: bytes, at: int) -> None:
+def _expected(asks: Sequence[Ask]) -> NDArray[np.int64]:
+    """int64[R,J,1+W]: what every varbind of every reply must look like."""
+    shapes = [ask.expected.shape for ask in asks]
+    longest, words = max(shape[0] for shape in shapes), max(shape[1] for shape in shapes)
+    out = np.zeros((len(asks), longest, words), np.int64)
+    for row, ask, (count, own) in zip(out, asks, shapes, strict=True):
+        row[:count, :own] = ask.expected
+        if own < words:  # the last eight octets, once more
+            row[:count, own:] = ask.expected[:, 1:2]
+    return out
+
+
+def _land_odd(ask: Ask, payload: bytes, at: int) -> None:
     """A reply that needs the plain reader: short, reordered, an error, or nonsense."""
-    session = bulk.session
+    session, reading = ask.session, ask.reading
+    assert reading is not None
     try:
         pdu = snmp.decode(payload, at)
     except FormatError as error:
-        session.garbled(bulk, str(error))
+        session.garbled(ask, str(error))
         return
     if pdu.error_status == ErrorStatus.TOO_BIG:
-        session.shrink((bulk.stop - bulk.first) // 2)
-        session.split(bulk, Reason.LIMIT)
+        session.shrink((ask.stop - ask.first) // 2)
+        session.halve(ask, Reason.LIMIT)
     elif pdu.error_status:
-        session.split(bulk, Reason.UNEXPECTED)
+        session.halve(ask, Reason.UNEXPECTED)
     else:
-        at = match(bulk, pdu.varbinds)
-        if at == bulk.stop or not pdu.varbinds or at == bulk.first:
-            rest = Reason.UNEXPECTED if pdu.varbinds else Reason.TRUNCATED
-            bulk.reading.hole(bulk.reading.plan.place[at : bulk.stop], rest)
-        else:
-            if bulk.is_run:
+        at = match(ask, pdu.varbinds)
+        if ask.first < at < ask.stop:
+            if ask.is_run:
                 session.shrink(len(pdu.varbinds))
-            session.follow(bulk, at)
-        session.landed(bulk)
+            session.follow(ask, at)
+        else:
+            rest = Reason.UNEXPECTED if pdu.varbinds else Reason.TRUNCATED
+            reading.hole(ask.places[at - ask.first :], rest)
+        reading.landed()
 
 
-def match(bulk: Bulk, varbinds: Sequence[Varbind]) -> int:
+def match(ask: Ask, varbinds: Sequence[Varbind]) -> int:
     """Take what was expected out of a reply; where in the plan it ends.
 
     Instances that are passed over have vanished: holes. Instances nobody expected are new: skipped
     and counted. OIDs that do not increase, in a run, are where an agent begins to repeat itself.
     """
-    reading, plan = bulk.reading, bulk.reading.plan
-    where = {oid: i for i, oid in enumerate(plan.encoded(bulk.first, bulk.stop), bulk.first)}
-    at, last = bulk.first, b""
+    reading = ask.reading
+    assert reading is not None
+    plan = reading.plan
+    where = {oid: i for i, oid in enumerate(plan.encoded(ask.first, ask.stop), ask.first)}
+    at = ask.first
     previous: ber.Oid = ()
     for varbind in varbinds:
         if varbind.tag == snmp.Gone.END_OF_MIB_VIEW:
             break
-        if bulk.is_run and varbind.oid <= previous:
+        if ask.is_run and varbind.oid <= previous:
             reading.lost[Reason.MALFORMED] += 1
             break
         previous = varbind.oid
-        last = ber.encode_oid(varbind.oid)
-        i = where.get(last)
+        i = where.get(ber.encode_oid(varbind.oid))
         if i is None or i < at:
             reading.lost[Reason.UNEXPECTED] += 1
             continue

@@ -6,7 +6,7 @@ import asyncio
 from collections import Counter, deque
 from typing import TYPE_CHECKING
 
-from fabricmon.collectors.snmp.fast_path.asks import Ask, Bulk, Reading
+from fabricmon.collectors.snmp.fast_path.asks import Ask, Reading
 from fabricmon.collectors.snmp.fast_path.security import WORDS, Usm
 from fabricmon.collectors.snmp.reference import no_answer
 from fabricmon.errors import FormatError, PollError, Reason
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from fabricmon.formats.snmp import Varbind
 
 _SHORTEST_WAIT_S = 0.1
-_WALK_REPETITIONS = 25
-"""Walks carry strings, so fewer of them fit one reply."""
+_FIRST_REPETITIONS = 25
+"""What every agent manages; a walk goes on from there."""
 _MAX_GARBLED = 3
 
 
@@ -57,12 +57,15 @@ class FastSession:
         self.patience_s = config.timeout * (config.retries + 1)
         self._access, self._config, self._clock, self._wire = access, config, clock, wire
         self._queue: deque[Ask] = deque()
-        self._repetitions = config.max_repetitions
-        self._walk_repetitions = min(_WALK_REPETITIONS, config.max_repetitions)
+        self._most, self._octets = config.max_repetitions, config.reply_octets
+        """What this agent was found to manage in one reply."""
+        self._repetitions = min(_FIRST_REPETITIONS, self._most)
+        """What the next request of a walk asks for."""
         self._wait, self._smooth, self._spread = config.timeout, 0.0, 0.0
         self._last_heard = self._not_before = 0.0
         self._alive = False
-        self._prepared: tuple[Plan, int, bytes, list[tuple[int, int, bool, Prepared]]] | None = None
+        self._replies = 0
+        self._asks: tuple[Plan, int, bytes, list[Ask]] | None = None
         self._discovering: asyncio.Task[None] | None = None
 
     # What callers use.
@@ -77,14 +80,14 @@ class FastSession:
     async def bulk(self, after: Oid) -> Sequence[Varbind]:
         """Some varbinds that follow `after`; fewer at a time where replies get lost or too big."""
         while True:
-            asked = self._walk_repetitions
+            asked = self._repetitions
             try:
                 return await self._with_engine(PduType.GETBULK, [after], asked)
             except PollError as error:
                 shrinks = error.reason in (Reason.TIMEOUT, Reason.LIMIT) and self._alive
                 if not shrinks or asked == 1:
                     raise
-                self._walk_repetitions = max(1, min(self._walk_repetitions, asked // 2))
+                self.shrink(asked // 2)
 
     async def read(
         self, plan: Plan, values: NDArray[np.uint64], state: NDArray[np.uint8]
@@ -93,12 +96,13 @@ class FastSession:
         await self._ensure_engine()
         done = asyncio.get_running_loop().create_future()
         reading = Reading(plan, values.reshape(-1), done)
-        for first, stop, is_run, prepared in self._requests(plan):
-            bulk = Bulk(self, reading, first, stop, is_run)
-            self._queue.append(Ask(self, prepared, bulk))
-            reading.outstanding += 1
-        if not reading.outstanding:
+        asks = self._asks_of(plan)
+        if not asks:
             return reading.lost
+        for ask in asks:
+            ask.renew(reading)
+        reading.outstanding = len(asks)
+        self._queue.extend(asks)
         self._wire.want(self)
         try:
             await done
@@ -106,6 +110,7 @@ class FastSession:
             reading.closed = True
             if not done.done() or done.cancelled() or done.exception() is not None:
                 self._forget_closed()
+                self._asks = None  # some are still on the wire: never use those again
         if not reading.heard:
             raise no_answer(self.name, self._access, self._config)
         reading.settle(state)
@@ -124,18 +129,19 @@ class FastSession:
         """Whether something is queued."""
         return bool(self._queue)
 
-    def next_ask(self) -> Ask | None:
-        """The next request, if there is one and the agent may have it now."""
+    def next_asks(self, room: int) -> list[Ask]:
+        """The next requests, as many as the agent may have now; `room` at most."""
         limit = self._config.in_flight if self._alive else 1
-        if not self._queue or self.in_flight >= limit:
-            return None
         if self._config.pace:
             self._not_before = self._clock.monotonic() + 1 / self._config.pace
-        return self._queue.popleft()
+            limit = min(limit, self.in_flight + 1)
+        queue = self._queue
+        count = min(limit - self.in_flight, len(queue), room)
+        return [queue.popleft() for _ in range(count)]
 
-    def pause(self) -> float:
+    def pause(self, now: float) -> float:
         """Seconds until the next request is allowed by `pace`."""
-        return self._not_before - self._clock.monotonic() if self._config.pace else 0.0
+        return self._not_before - now
 
     def overdue_after(self, ask: Ask) -> float:
         """Seconds after which a request without an answer is sent again."""
@@ -143,14 +149,15 @@ class FastSession:
 
     # What the wire reports.
 
-    def heard(self, ask: Ask) -> None:
+    def heard(self, ask: Ask, now: float) -> None:
         """A reply came: learn how long this agent takes (not from requests sent twice)."""
-        self._alive, self._last_heard = True, self._clock.monotonic()
-        if ask.bulk is not None:
-            ask.bulk.reading.heard = True
-        if ask.tries:
+        self._alive, self._last_heard = True, now
+        if ask.reading is not None:
+            ask.reading.heard = True
+        self._replies += 1
+        if ask.tries or (self._replies & 7 and self._smooth):  # every eighth is enough
             return
-        took = self._last_heard - ask.sent
+        took = now - ask.sent
         if not self._smooth:
             self._smooth, self._spread = took, took / 2
         self._spread += (abs(took - self._smooth) - self._spread) / 4
@@ -177,7 +184,17 @@ class FastSession:
             reason = Reason.LIMIT if big else Reason.UNEXPECTED
             ask.future.set_exception(PollError(reason, f"{self.name}: {text}"))
             return
+        if ask.repeat:
+            self._measure(ask.repeat, pdu.varbinds, len(payload))
         ask.future.set_result(pdu.varbinds)
+
+    def _measure(self, asked: int, varbinds: Sequence[Varbind], octets: int) -> None:
+        """Learn from a walk what this agent manages: twice as much next time, or less from now."""
+        if len(varbinds) >= asked:
+            self._repetitions = min(max(self._repetitions, 2 * asked), self._most)
+        elif varbinds and varbinds[-1].exists:
+            self._octets = min(self._octets, octets)
+            self.shrink(max(1, len(varbinds)))
 
     def reported(self, ask: Ask, error: ReportError) -> bool:
         """A v3 report instead of an answer; whether the request is worth sending again."""
@@ -212,19 +229,19 @@ class FastSession:
     def failed(self, ask: Ask, reason: Reason) -> None:
         """No answer in all its time."""
         silent = self._last_heard < ask.first_sent
-        if ask.bulk is None:
+        if ask.reading is None:
             self._alive = self._alive and not silent
             self._fail(ask, no_answer(self.name, self._access, self._config))
             return
         if silent:
             self._alive = False
-            self._give_up(ask.bulk.reading, reason)
-        elif not ask.bulk.halved and ask.bulk.stop - ask.bulk.first > 1:
-            self.shrink((ask.bulk.stop - ask.bulk.first) // 2)
-            self.split(ask.bulk, reason)
+            self._give_up(ask.reading, reason)
+        elif not ask.split and ask.stop - ask.first > 1:
+            self.shrink((ask.stop - ask.first) // 2)
+            self.halve(ask, reason)
             return
-        ask.bulk.reading.hole(ask.bulk.places, reason)
-        self.landed(ask.bulk)
+        ask.reading.hole(ask.places, reason)
+        ask.reading.landed()
 
     def unsendable(self, ask: Ask, error: OSError) -> None:
         """The kernel refuses to send there."""
@@ -232,69 +249,68 @@ class FastSession:
 
     # What landing replies decides.
 
-    def landed(self, bulk: Bulk) -> None:
-        """One planned request is done with."""
-        reading = bulk.reading
-        reading.outstanding -= 1
-        if not reading.outstanding and not reading.done.done():
-            reading.done.set_result(None)
-
     def shrink(self, repetitions: int) -> None:
         """This agent answers no more than so many values at a time."""
-        self._repetitions = max(1, min(self._repetitions, repetitions))
+        self._most = max(1, min(self._most, repetitions))
+        self._repetitions = min(self._repetitions, self._most)
 
-    def split(self, bulk: Bulk, reason: Reason) -> None:
+    def halve(self, ask: Ask, reason: Reason) -> None:
         """Ask for both halves instead; for a single instance there is nothing left to try."""
-        if bulk.stop - bulk.first == 1:
-            bulk.reading.hole(bulk.places, reason)
+        assert ask.reading is not None
+        if ask.stop - ask.first == 1:
+            ask.reading.hole(ask.places, reason)
         else:
-            middle = (bulk.first + bulk.stop) // 2
-            self._add(bulk, bulk.first, middle)
-            self._add(bulk, middle, bulk.stop)
-        self.landed(bulk)
+            middle = (ask.first + ask.stop) // 2
+            self._add(ask, ask.first, middle)
+            self._add(ask, middle, ask.stop)
+        ask.reading.landed()
 
-    def follow(self, bulk: Bulk, at: int) -> None:
+    def follow(self, ask: Ask, at: int) -> None:
         """A short reply: ask on from where it ended."""
-        self._add(bulk, at, bulk.stop)
+        self._add(ask, at, ask.stop)
 
-    def garbled(self, bulk: Bulk, why: str) -> None:
+    def garbled(self, ask: Ask, why: str) -> None:
         """A reply that is no SNMP: not an answer, so ask again, a few times."""
+        assert ask.reading is not None
         self._wire.refuse(self.name, why)
-        if bulk.garbled >= _MAX_GARBLED:
-            bulk.reading.hole(bulk.places, Reason.MALFORMED)
+        if ask.garbled >= _MAX_GARBLED:
+            ask.reading.hole(ask.places, Reason.MALFORMED)
         else:
-            self._add(bulk, bulk.first, bulk.stop, garbled=bulk.garbled + 1)
-        self.landed(bulk)
+            self._add(ask, ask.first, ask.stop, garbled=ask.garbled + 1)
+        ask.reading.landed()
 
-    def _add(self, bulk: Bulk, first: int, stop: int, garbled: int = 0) -> None:
-        reading = bulk.reading
-        pdu = reading.plan.request(first, stop, is_run=bulk.is_run)
-        part = Bulk(self, reading, first, stop, bulk.is_run, halved=True, garbled=garbled)
+    def _add(self, ask: Ask, first: int, stop: int, garbled: int = 0) -> None:
+        """Ask for a part of what `ask` was for."""
+        reading = ask.reading
+        assert reading is not None
+        part = self._plan_ask(reading.plan, first, stop, is_run=ask.is_run)
+        part.split, part.garbled, part.reading = True, garbled, reading
         reading.outstanding += 1
-        self._queue.append(Ask(self, self.security.prepare(pdu), part))
+        self._queue.append(part)
         self._wire.want(self)
 
     # The rest.
 
-    def _requests(self, plan: Plan) -> list[tuple[int, int, bool, Prepared]]:
+    def _asks_of(self, plan: Plan) -> list[Ask]:
         """The plan's requests, encoded once for the size this agent manages."""
         engine = self.security.engine if isinstance(self.security, Usm) else b""
-        if self._prepared is None or self._prepared[:3] != (plan, self._repetitions, engine):
-            pieces = plan.pieces(self._repetitions, self._config.reply_octets)
-            made = [
-                (a, b, run, self.security.prepare(plan.request(a, b, is_run=run)))
-                for a, b, run in pieces
-            ]
-            self._prepared = (plan, self._repetitions, engine, made)
-        return self._prepared[3]
+        if self._asks is None or self._asks[:3] != (plan, self._most, engine):
+            pieces = plan.pieces(self._most, self._octets)
+            asks = [self._plan_ask(plan, a, b, is_run=is_run) for a, b, is_run in pieces]
+            self._asks = (plan, self._most, engine, asks)
+        return self._asks[3]
+
+    def _plan_ask(self, plan: Plan, first: int, stop: int, *, is_run: bool) -> Ask:
+        pdu = plan.request(first, stop, is_run=is_run)
+        return Ask(self, self.security.prepare(pdu)).of_plan(plan, first, stop, is_run=is_run)
 
     def _give_up(self, reading: Reading, reason: Reason) -> None:
         """The agent is silent: nothing that is still queued for this reading is sent."""
         kept: deque[Ask] = deque()
         for ask in self._queue:
-            if ask.bulk is not None and ask.bulk.reading is reading:
-                reading.hole(ask.bulk.places, reason)
-                self.landed(ask.bulk)
+            if ask.reading is reading:
+                reading.hole(ask.places, reason)
+                reading.landed()
             else:
                 kept.append(ask)
         self._queue = kept
@@ -303,7 +319,7 @@ class FastSession:
         self._queue = deque(ask for ask in self._queue if not ask.abandoned)
 
     def _fail(self, ask: Ask, error: PollError) -> None:
-        future = ask.future if ask.bulk is None else ask.bulk.reading.done
+        future = ask.future if ask.reading is None else ask.reading.done
         if future is not None and not future.done():
             future.set_exception(error)
 
@@ -314,14 +330,16 @@ class FastSession:
         await self._ensure_engine()
         pdu = snmp.request(kind, snmp.MIN_REQUEST_ID, oids, repeat=repeat)
         try:
-            return await self._ask(self.security.prepare(pdu))
+            return await self._ask(self.security.prepare(pdu), repeat)
         except EngineChangedError:
             await self._ensure_engine()
-            return await self._ask(self.security.prepare(pdu))
+            return await self._ask(self.security.prepare(pdu), repeat)
 
-    async def _ask(self, prepared: Prepared) -> Sequence[Varbind]:
+    async def _ask(self, prepared: Prepared, repeat: int = 0) -> Sequence[Varbind]:
         future: asyncio.Future[Sequence[Varbind]] = asyncio.get_running_loop().create_future()
-        self._queue.appendleft(Ask(self, prepared, future=future))
+        ask = Ask(self, prepared)
+        ask.future, ask.repeat = future, repeat
+        self._queue.appendleft(ask)
         self._wire.want(self)
         try:
             return await future
