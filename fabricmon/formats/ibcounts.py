@@ -57,8 +57,7 @@ class Identity:
     def _stranger(self, guid: int, counts: PortCounts) -> Label:
         if not guid:
             return Label(f"lid {counts.lid}" if counts.lid else counts.name or "unknown")
-        kind = "host" if counts.group == "host" else ""
-        node = IbNode(guid, kind, counts.name)
+        node = IbNode(guid, "", counts.name)
         label = name_nodes([node], self.labels, self._names)[guid]
         self.labels[guid] = label
         return label

@@ -357,9 +357,8 @@ def name_nodes(
 
 def _wish(node: IbNode, name: str) -> Label:
     text = " ".join((name or node.description).split())
-    if node.kind == "host":
+    if node.kind in {"host", ""}:
         match = _HOST.match(text)
         if match is not None:
             return Label(match[1], match[2])
-        return Label(text or f"0x{node.guid:016x}")
     return Label(text or f"0x{node.guid:016x}")

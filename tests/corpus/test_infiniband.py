@@ -231,7 +231,7 @@ def test_04_identity_is_taken_from_the_guid_line_alone() -> None:
     """A heading without a GUID loses nothing."""
     dump, _ = load("awkward", "04_ibqueryerrors_ca_header.txt")
     ((device, port), values) = next(iter(counters(dump).items()))
-    assert (device, port) == ("node0002 HCA-1", "1")
+    assert (device, port) == ("node0002", "HCA-1/1")
     assert values["tx_wait_ticks/32"] == 12097916
     assert dump.counts[0].guid == 0xC42A10300000042
 

@@ -42,14 +42,14 @@ class InfinibandCollector:
     async def stop(self) -> None:
         """Kill what runs, forget what is known."""
         ways, self._ways = list(self._ways.values()), {}
-        await asyncio.gather(*(asyncio.to_thread(way.close) for way in ways))
+        await asyncio.gather(*(way.close() for way in ways))
 
     async def discover(self, target: Target) -> Topology | None:
         """The subnet as the last sweep saw it, with what is kept of silent nodes."""
         way = self._way(target)
         async with way.lock:
             await way.discover()
-        return way.known.topology()
+        return way.known.topology() if way.known else None
 
     async def poll(self, target: Target) -> Poll:
         """Counters of every port."""

@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fabricmon.collectors.infiniband.endpoint import Endpoint
 from fabricmon.collectors.infiniband.folder import Folder
 from fabricmon.collectors.infiniband.known import KnownFabric
 from fabricmon.collectors.infiniband.native.counters import Counters
@@ -36,6 +37,9 @@ _SLOWEST_WINDOW = 8
 def make(target: Target, config: InfinibandConfig, context: Context, names: dict[int, str]) -> Way:
     """The way for a target, by its address and the config."""
     known = KnownFabric(target.name, config, context, names)
+    if target.address.startswith(("http://", "https://")):
+        endpoint = Endpoint(target.name, target.address, target.credential, context)
+        return EndpointWay(known, endpoint, context)
     if Path(target.address).is_absolute():
         folder = Folder(target.name, Path(target.address), context, config.max_age)
         return FolderWay(known, folder)
@@ -63,8 +67,8 @@ class Way:
         """Counters of every port."""
         raise NotImplementedError
 
-    def close(self) -> None:
-        """Let go of processes and files."""
+    async def close(self) -> None:
+        """Let go of processes, files and connections."""
 
     def _with_silent(self, lost: dict[Reason, int]) -> dict[Reason, int]:
         """Ports of nodes that discovery does not reach count as lost until they are forgotten."""
@@ -103,7 +107,7 @@ class ToolsWay(Way):
             raise reading.first_error or PollError(Reason.NO_DATA, _NO_DATA)
         return Poll(batches, self._with_silent(reading.lost))
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Remove the scratch directory; running tools die with their task."""
         self._tools.close()
 
@@ -144,11 +148,14 @@ class NativeWay(Way):
         if self._sweep_due is None or self._clock.monotonic() >= self._sweep_due:
             await self.discover()
         outcome = await self._counters.poll(self.known, self._clock, self._window)
+        if outcome.moved and outcome.mostly_lost:
+            await self.discover()  # a new subnet manager has numbered everything anew
+            outcome = await self._counters.poll(self.known, self._clock, self._window)
         if outcome.moved or self.known.silent:
             self._sweep_due = self._sweep_soonest
         self._pace(outcome)
         lost = self._with_silent(outcome.lost)
-        if not any(batch.state.size and (batch.state == 0).any() for batch in outcome.batches):
+        if not outcome.read:
             if lost:
                 raise PollError(Reason.TIMEOUT, "no node answers performance management")
             raise PollError(Reason.NO_DATA, _NO_DATA)
@@ -164,9 +171,9 @@ class NativeWay(Way):
         else:
             self._window = min(self._config.window, self._window + self._window // 4 + 1)
 
-    def close(self) -> None:
-        """Kill the worker."""
-        self._pump.close()
+    async def close(self) -> None:
+        """End the worker."""
+        await asyncio.to_thread(self._pump.close)
 
 
 class AutoWay(Way):
@@ -203,10 +210,10 @@ class AutoWay(Way):
         assert self._chosen is not None
         return await self._chosen.poll()
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Close both."""
-        self._native.close()
-        self._tools.close()
+        await self._native.close()
+        await self._tools.close()
 
 
 class FolderWay(Way):
@@ -237,3 +244,24 @@ class FolderWay(Way):
                 batches += self.known.batches(by_time[time_ns], time_ns)
             self._last = (newest, tuple(batches))
         return self._last[1]
+
+
+class EndpointWay(Way):
+    """A Prometheus page. It knows no cables: the fabric's shape comes from elsewhere."""
+
+    def __init__(self, known: KnownFabric, endpoint: Endpoint, context: Context) -> None:
+        """Nothing is fetched yet."""
+        super().__init__(known)
+        self._endpoint, self._clock = endpoint, context.clock
+
+    async def discover(self) -> None:
+        """A page tells of ports, not of cables."""
+
+    async def poll(self) -> Poll:
+        """Every port the page tells of."""
+        blocks = await self._endpoint.fetch()
+        return Poll(self.known.batches(blocks, self._clock.now_ns()))
+
+    async def close(self) -> None:
+        """Close the connection."""
+        await self._endpoint.close()

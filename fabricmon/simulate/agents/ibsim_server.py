@@ -23,11 +23,14 @@ from pathlib import Path
 from time import monotonic  # noqa: TID251 - a process of its own that must not import the daemon
 from typing import Any
 
-_MAGIC = 0xDEADBEEF
 _CONTROL = struct.Struct("=IIII64s")
 ERROR, CONNECT, DISCONNECT, GET_PORT, GET_VENDOR, GET_GID = range(6)
 GET_GUID, GET_NODEINFO, GET_PORTINFO, SET_ISSM, GET_PKEYS = range(6, 11)
 _MAX_CLIENTS = 64
+_WHOLE_DATAGRAMS = 0x100
+# Clients that see all of a datagram say so. The others use libumad2sim, which cuts it at 224 bytes,
+# before the 64-bit transmit-wait: to them devices do not claim to have it.
+_CLASS_PORT_INFO = 1
 _REQUEST, _MAD = 288, 32
 _PERFORMANCE, _SMI, _DIRECT = 0x04, 0x01, 0x81
 _NODE_INFO, _PORT_INFO = 0x11, 0x15
@@ -114,10 +117,11 @@ class Image:
 
 
 class Client:
-    """One attached client: its node, its socket, and what it has not taken yet."""
+    """One attached client, and what it has not taken yet."""
 
-    def __init__(self, sock: socket.socket, node: int, reachable: set[int]) -> None:
-        self.sock, self.node, self.reachable = sock, node, reachable
+    def __init__(self, sock: socket.socket, node: int, reachable: set[int], *, whole: bool) -> None:
+        self.sock, self.node, self.reachable, self.whole = sock, node, reachable, whole
+        self.number = -1
         self.backlog: deque[bytes] = deque()
 
 
@@ -184,12 +188,8 @@ class Server:
     # Control messages
 
     def _take_control(self) -> None:
-        message, sender = self._control.recvfrom(512)
-        if len(message) != _CONTROL.size:
-            return
-        magic, number, kind, length, data = _CONTROL.unpack(message)
-        if magic != _MAGIC:
-            return
+        message, sender = self._control.recvfrom(_CONTROL.size)
+        magic, number, kind, length, data = _CONTROL.unpack(message.ljust(_CONTROL.size, b"\0"))
         answer = self._controlled(kind, number, data)
         if answer is None:
             kind, answer = ERROR, data
@@ -225,7 +225,9 @@ class Server:
             sock.close()
             return None
         sock.settimeout(0)
-        self._clients[number] = Client(sock, node, self._image.reachable(node))
+        reachable = self._image.reachable(node)
+        self._clients[number] = Client(sock, node, reachable, whole=bool(pair & _WHOLE_DATAGRAMS))
+        self._clients[number].number = number
         name = next(n for n, i in self._image.names.items() if i == node and n[1:2] == "-")
         return struct.pack("=III", number, pair, is_manager) + name.encode().ljust(32, b"\0")
 
@@ -265,7 +267,7 @@ class Server:
             except BlockingIOError:
                 return
             except OSError:
-                self._drop(client)
+                self._forget(client.number)
                 return
             if len(request) != _REQUEST:
                 continue
@@ -295,20 +297,25 @@ class Server:
         if request[_MAD + 3] != _GET:
             return _reply(request, _UNSUPPORTED_METHOD, request[_MAD + 64 :])
         if class_ == _PERFORMANCE:
-            return self._performance(request, place, code)
+            return self._performance(request, place, code, whole=client.whole)
         if class_ in {_SMI, _DIRECT}:
             return self._management(request, place, code)
         return None
 
-    def _performance(self, request: bytes, place: tuple[int, int], code: int) -> bytes:
+    def _performance(
+        self, request: bytes, place: tuple[int, int], code: int, *, whole: bool
+    ) -> bytes:
         port = request[_MAD + 65]
         data = self._image.port_attribute(code | _PERFORMANCE << 8, place[0], port)
         if data is not None:
             return _reply(request, 0, request[_MAD + 64 : _MAD + 66] + data[2:])
         data = self._image.node_attribute(code | _PERFORMANCE << 8, place[0])
         if data is not None:
-            head = data[:2] if code == 1 else request[_MAD + 64 : _MAD + 66]
-            return _reply(request, 0, head + data[2:])
+            if code != _CLASS_PORT_INFO:
+                data = request[_MAD + 64 : _MAD + 66] + data[2:]
+            elif not whole:
+                data = data[:4] + bytes(4) + data[8:]
+            return _reply(request, 0, data)
         known = self._image.port_attribute(code | _PERFORMANCE << 8, place[0], 1) is not None
         status = _BAD_PARAMETER if known else _UNSUPPORTED_ATTRIBUTE
         return _reply(request, status, request[_MAD + 64 :])
@@ -339,7 +346,7 @@ class Server:
         except BlockingIOError:
             client.backlog.append(reply)
         except OSError:
-            self._drop(client)
+            self._forget(client.number)
 
     def _drain(self, client: Client) -> None:
         try:
@@ -349,13 +356,7 @@ class Server:
         except BlockingIOError:
             return
         except OSError:
-            self._drop(client)
-
-    def _drop(self, client: Client) -> None:
-        """The client died without a word."""
-        for number, known in list(self._clients.items()):
-            if known is client:
-                self._forget(number)
+            self._forget(client.number)
 
     def _release(self) -> None:
         """Send what is due."""

@@ -83,8 +83,15 @@ class Outcome:
     lost: dict[Reason, int] = field(default_factory=dict)
     moved: bool = False
     """Somebody else answers at a LID, or nobody: look again before the next poll."""
+    read: int = 0
+    """Ports that were read."""
     dropped: int = 0
     """Management packets that ports say they dropped, ever: when this rises we ask too fast."""
+
+    @property
+    def mostly_lost(self) -> bool:
+        """Whether more ports were lost than read."""
+        return sum(self.lost.values()) > self.read
 
     def lose(self, reason: Reason, ports: int) -> None:
         """Count ports that were not read."""
@@ -211,6 +218,7 @@ class Counters:
             )
         first = next(iter(profile.at.values()))
         _count_lost(replies, first, ours, outcome)
+        outcome.read += int((ours & replies.good[first]).sum())
         gauges = np.where(ours & replies.good[first], profile.gauges, np.nan)
         times = now_ns - (replies.ages[first] * 1e9).astype(np.int64)
         times[~replies.good[first]] = now_ns

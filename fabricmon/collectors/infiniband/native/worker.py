@@ -18,9 +18,12 @@ import ctypes.util
 import errno
 import json
 import os
+import select
+import socket
 import struct
 import sys
 from array import array
+from collections import deque
 from time import monotonic  # noqa: TID251 - a process of its own that must not import the daemon
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +36,12 @@ HEADER = struct.Struct("=IIIIIII")
 RECORD, MAD, UMAD = 320, 256, 64
 KINDS = (0x04, 0x01, 0x81)
 """Management class of each kind of request: performance, subnet by LID, subnet by direct route."""
+SIM_CONTROL = struct.Struct("=IIII64s")
+SIM_MAGIC, SIM_CONNECT, SIM_DISCONNECT = 0xDEADBEEF, 1, 2
+SIM_TAIL = bytes(8) + (256).to_bytes(8)
+"""Status, padding and length of a simulated request."""
+WHOLE_DATAGRAMS = 0x100
+"""Told at attaching: this client sees all 256 bytes of a datagram."""
 ANSWERED, SILENT, REFUSED = 0, 1, 2
 """States: answered; no answer after all retries; the local port would not send it."""
 
@@ -74,6 +83,88 @@ class Port:
             raise CannotOpenError("permission", "the port refuses management datagrams")
 
 
+class SimulatedPort:
+    """The same for a simulated subnet: ibsim's protocol (`IBSIM_SOCKNAME`), without its shim.
+
+    The shim, libumad2sim, hands on 224 of a datagram's 256 bytes, and so never the 64-bit
+    transmit-wait. It stands in for the library: `umad_send` and `umad_recv` are its own.
+    """
+
+    agents = (0, 1, 2)
+    fd = -1
+
+    def __init__(self, name: str, host: str) -> None:
+        """Attach to the subnet `name` at the node `host` (empty: the subnet's choice)."""
+        self.library = self
+        self._waiting: deque[bytes] = deque()
+        pid = os.getpid()
+        self._control = self._bound(f"{name}:ctl{pid}")
+        self._connect(self._control, f"{name}:ctl")
+        self._control.settimeout(10)
+        self._data = self._bound(f"{name}:in{pid}")
+        info = struct.pack("=III32s", pid, WHOLE_DATAGRAMS, 0, host.encode())
+        told = self._ask(0, SIM_CONNECT, info)
+        self._number = struct.unpack_from("=I", told)[0]
+        self._connect(self._data, f"{name}:out{self._number}")
+        self._data.settimeout(0)
+
+    @staticmethod
+    def _bound(own: str) -> socket.socket:
+        made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        made.bind(f"\0{own}\0".encode())
+        return made
+
+    @staticmethod
+    def _connect(made: socket.socket, peer: str) -> None:
+        try:
+            made.connect(f"\0{peer}\0".encode())
+        except ConnectionRefusedError:
+            raise CannotOpenError("refused", f"no simulated subnet listens at {peer}") from None
+
+    def _ask(self, number: int, kind: int, data: bytes) -> bytes:
+        self._control.send(SIM_CONTROL.pack(SIM_MAGIC, number, kind, len(data), data))
+        _, _, answer, _, told = SIM_CONTROL.unpack(self._control.recv(512))
+        if answer != kind:
+            raise CannotOpenError("refused", "the simulated subnet refuses this client")
+        return bytes(told)
+
+    def close(self) -> None:
+        """Detach, so that the server's place is free again."""
+        self._ask(self._number, SIM_DISCONNECT, b"")
+
+    def umad_send(self, _fd: int, _agent: int, address: int, *_: int) -> int:
+        """As the library's. While the server takes nothing more, what it sends is taken in."""
+        record = ctypes.string_at(address, RECORD)
+        lid, pair = record[28:30], record[20:24]
+        source = b"\xff\xff\0\0" if lid == b"\xff\xff" else b"\0\0\0\0"
+        message = b"".join((lid, b"\0\0", source, pair, pair, SIM_TAIL, record[UMAD:]))
+        while True:
+            try:
+                self._data.send(message)
+            except BlockingIOError:
+                if select.select([self._data], [self._data], [], 1.0)[0]:
+                    self._waiting.append(self._data.recv(512))
+            except OSError:
+                return -errno.EIO
+            else:
+                return 0
+
+    def umad_recv(self, _fd: int, address: int, _length: Any, timeout_ms: int) -> int:
+        """As the library's."""
+        if self._waiting:
+            message = self._waiting.popleft()
+        else:
+            if timeout_ms and not select.select([self._data], [], [], timeout_ms / 1000)[0]:
+                return -errno.ETIMEDOUT
+            try:
+                message = self._data.recv(512)
+            except BlockingIOError:
+                return -errno.EWOULDBLOCK
+        ctypes.memmove(address + 4, message[16:20][::-1], 4)
+        ctypes.memmove(address + UMAD, message[32:288], MAD)
+        return 0
+
+
 def _library() -> Any:
     for name in ("libibumad.so.3", ctypes.util.find_library("ibumad")):
         if not name:
@@ -95,7 +186,7 @@ def _library() -> Any:
 class Job:
     """One batch of requests, sent and collected."""
 
-    def __init__(self, port: Port, frame: Frame) -> None:
+    def __init__(self, port: Port | SimulatedPort, frame: Frame) -> None:
         """Everything is laid out once; the loop touches only lists and buffers."""
         self._frame = frame
         self._send_call, self._receive_call = port.library.umad_send, port.library.umad_recv
@@ -218,7 +309,7 @@ class Frame:
         self.records = bytearray(read(self.count * RECORD))
 
 
-def serve(port: Port, incoming: BinaryIO, outgoing: BinaryIO) -> None:
+def serve(port: Port | SimulatedPort, incoming: BinaryIO, outgoing: BinaryIO) -> None:
     """Batches until the daemon closes the pipe."""
     while len(head := incoming.read(HEADER.size)) == HEADER.size:
         job = Job(port, Frame(head, incoming.read))
@@ -234,14 +325,21 @@ def main() -> None:
     """`worker ADAPTER PORT`."""
     adapter, number = sys.argv[1], int(sys.argv[2])
     out = sys.stdout.buffer
+    name = os.environ.get("IBSIM_SOCKNAME", "")
+    port: Port | SimulatedPort
     try:
-        port = Port(adapter, number)
+        if name and "umad2sim" not in os.environ.get("LD_PRELOAD", ""):
+            port = SimulatedPort(name, os.environ.get("SIM_HOST", ""))
+        else:
+            port = Port(adapter, number)
     except CannotOpenError as error:
         out.write(json.dumps({"reason": error.reason, "message": str(error)}).encode() + b"\n")
         return
     out.write(b"{}\n")
     out.flush()
     serve(port, sys.stdin.buffer, out)
+    if isinstance(port, SimulatedPort):
+        port.close()
 
 
 if __name__ == "__main__":
