@@ -111,6 +111,7 @@ class GnmiCollector:
         session = self._session(target)
         return await (session.once() if self._config.mode == "once" else session.poll())
 
+    @property
     def unmatched(self) -> dict[str, int]:
         """Paths that were received and that no mapping knows."""
         total: dict[str, int] = {}

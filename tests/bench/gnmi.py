@@ -1,0 +1,336 @@
+"""gNMI: files from bytes to rates, and live updates over gRPC, per CPU-second.
+
+The file is what gnmic writes of eight leaf switches: half of it one event a value (PROTO), half one
+event with fifteen strings (JSON_IETF). The peer reads the same file with stdlib json and a loop over
+dictionaries. The live peer is pygnmi, installed into a scratch environment; where that fails, plain
+grpcio with a loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fabricmon.api import Context, Target
+from fabricmon.clock import SystemClock, cpu_seconds
+from fabricmon.collectors.gnmi import GnmiCollector, GnmiConfig
+from fabricmon.formats.base import Layout
+from fabricmon.formats.gnmi import GnmiDecoder
+from fabricmon.formats.gnmi_record import Recorder
+from fabricmon.formats.series import SeriesTable, polls
+from fabricmon.mappings.gnmi import GnmiPaths
+from fabricmon.model.ports import PortTable
+from fabricmon.normalize import Normalizer
+from fabricmon.selfmon import Reporter
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MEGABYTES = 100
+ROUNDS = 3
+NOTIFICATIONS = 20_000
+UPDATES = 15
+T0 = 1_764_460_800_000_000_000
+INTERVAL_NS = 10_000_000_000
+COUNTERS = (
+    *("in-octets", "out-octets", "in-pkts", "out-pkts", "in-discards", "out-discards"),
+    *("in-errors", "out-errors", "in-unicast-pkts", "out-unicast-pkts", "carrier-transitions"),
+    *("in-multicast-pkts", "out-multicast-pkts", "in-broadcast-pkts", "out-broadcast-pkts"),
+)
+_ROOT = "/interfaces/interface/state/counters/"
+
+
+def run() -> Iterator[dict[str, Any]]:
+    """Rows of both benchmarks."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "gnmic.json"
+        values = generate(path)
+        yield from _file_rows(path, values)
+    yield _live_row()
+
+
+def generate(path: Path, megabytes: int = MEGABYTES) -> int:
+    """Write the file; how many values are in it."""
+    values, cycle = 0, 0
+    with path.open("wb") as file:
+        while file.tell() < megabytes * 1_000_000:
+            for device in range(8):
+                for port in range(32):
+                    file.write(_record(cycle, device, port))
+                    values += len(COUNTERS)
+            cycle += 1
+    return values
+
+
+def _record(cycle: int, device: int, port: int) -> bytes:
+    name = {
+        "interface_name": f"Ethernet{port}/1",
+        "source": f"leaf{device}:6030",
+        "subscription-name": "ports",
+    }
+    time = T0 + cycle * INTERVAL_NS + device * 1000 + port
+    counts = {_ROOT + c: 7_000_000_000 + cycle * 99_991 + i for i, c in enumerate(COUNTERS)}
+    if port % 2:
+        texts = {path: str(count) for path, count in counts.items()}
+        events = [{"name": "ports", "timestamp": time, "tags": name, "values": texts}]
+    else:
+        events = [
+            {"name": "ports", "timestamp": time, "tags": name, "values": {path: count}}
+            for path, count in counts.items()
+        ]
+    return json.dumps(events, separators=(",", ":")).encode() + b"\n"
+
+
+def ours(path: Path) -> tuple[int, float]:
+    """Rates that came out, and by how many MB the process grew over the last half of the file."""
+    paths = GnmiPaths.load()
+    layout = Layout("bench")
+    table = SeriesTable(layout, paths)
+    recorder = Recorder(table, paths)
+    decoder = GnmiDecoder(recorder, lambda bad: sys.exit(str(bad)))
+    clock = SystemClock()
+    normalizer = Normalizer(PortTable(), "bench", Context(clock, Reporter(clock)))
+    rates, half, size = 0, 0.0, path.stat().st_size
+    with path.open("rb") as file:
+        while data := file.read(1 << 20):
+            decoder.feed(data, 0)
+            if file.tell() > size // 2 and not half:
+                half = _rss_mb()
+            if len(recorder.samples) > 300_000 or file.tell() == size:
+                for batch in polls(layout, recorder.samples.take()):
+                    normalizer.absorb(batch)
+                    frame = normalizer.tick(int(batch.time_ns.max()), INTERVAL_NS / 1e9)
+                    rates += int(frame.usable().sum())
+    return rates, _rss_mb() - half
+
+
+def theirs(path: Path) -> int:
+    """Rates that a plain loop gets."""
+    last: dict[tuple[str, str, str], tuple[int, int]] = {}
+    rates: dict[tuple[str, str, str], float] = {}
+    count = 0
+    with path.open("rb") as file:
+        for line in file:
+            for event in json.loads(line):
+                time, tags = event["timestamp"], event["tags"]
+                source, port = tags["source"], tags["interface_name"]
+                for name, text in event["values"].items():
+                    key, value = (source, port, name), int(text)
+                    old = last.get(key)
+                    last[key] = (time, value)
+                    if old is not None and time > old[0]:
+                        rates[key] = (value - old[1]) / (time - old[0]) * 1e9
+                        count += 1
+    return count
+
+
+def _file_rows(path: Path, values: int) -> Iterator[dict[str, Any]]:
+    best: dict[str, float] = {"ours": 1e9, "theirs": 1e9}
+    growth = 0.0
+    for _ in range(ROUNDS):
+        begun = cpu_seconds()
+        rates, growth = ours(path)
+        best["ours"] = min(best["ours"], cpu_seconds() - begun)
+        assert rates > 0, "no rate came out"
+        begun = cpu_seconds()
+        theirs(path)
+        best["theirs"] = min(best["theirs"], cpu_seconds() - begun)
+    row = {"bench": "gnmi", "peer": "stdlib json + dict loop"}
+    per = {who: values / cost for who, cost in best.items()}
+    yield {
+        **row,
+        "metric": "file_values_to_rates_per_cpu_second",
+        "value": round(per["ours"]),
+        "unit": "values/CPU-s",
+        "peer_value": round(per["theirs"]),
+        "ratio": round(best["theirs"] / best["ours"], 2),
+    }
+    yield {
+        "bench": "gnmi",
+        "metric": "file_memory_growth_over_second_half",
+        "value": round(growth, 1),
+        "unit": "MB",
+    }
+
+
+def _rss_mb() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+SERVER = """
+import sys, time
+from concurrent import futures
+import grpc
+from fabricmon.formats.gnmi_proto import messages
+notifications, updates = int(sys.argv[1]), int(sys.argv[2])
+g = messages()
+names = NAMES
+answers = []
+for n in range(256):
+    m = g.SubscribeResponse()
+    m.update.timestamp = T0 + n
+    for name in ("interfaces", "interface", "state", "counters"):
+        m.update.prefix.elem.add(name=name)
+    m.update.prefix.elem[1].key["name"] = f"Ethernet{n % 64}"
+    for i in range(updates):
+        u = m.update.update.add()
+        u.path.elem.add(name=names[i % len(names)])
+        u.val.uint_val = 7_000_000_000 + n * 1000 + i
+    answers.append(m)
+sync = g.SubscribeResponse(sync_response=True).SerializeToString()
+def subscribe(requests, context):
+    next(iter(requests))
+    yield sync
+    for n in range(notifications):
+        m = answers[n % 256]
+        m.update.timestamp = T0 + n * 1_000_000
+        yield m.SerializeToString()
+    time.sleep(600)
+handlers = grpc.method_handlers_generic_handler("gnmi.gNMI", {
+    "Subscribe": grpc.stream_stream_rpc_method_handler(subscribe),
+    "Capabilities": grpc.unary_unary_rpc_method_handler(
+        lambda r, c: g.CapabilityResponse(gNMI_version="0.10.0").SerializeToString()),
+})
+server = grpc.server(futures.ThreadPoolExecutor(8))
+server.add_generic_rpc_handlers((handlers,))
+print(server.add_insecure_port("127.0.0.1:0"), flush=True)
+server.start()
+server.wait_for_termination()
+"""
+SERVER = f"NAMES, T0 = {COUNTERS!r}, {T0}\n{SERVER}"
+
+PYGNMI = """
+import sys, time
+from pygnmi.client import gNMIclient, telemetryParser
+port, wanted = int(sys.argv[1]), int(sys.argv[2])
+ask = {"subscription": [{"path": "interfaces/interface/state/counters", "mode": "sample",
+       "sample_interval": 10**10}], "mode": "stream", "encoding": "proto"}
+last, seen = {}, 0
+with gNMIclient(target=("127.0.0.1", port), insecure=True) as client:
+    begun = time.process_time()
+    for answer in client.subscribe(subscribe=ask):
+        parsed = telemetryParser(answer)
+        note = parsed.get("update")
+        for one in note.get("update", ()) if note else ():
+            last[note.get("prefix"), one["path"]] = (note["timestamp"], one["val"])
+            seen += 1
+        if seen >= wanted:
+            break
+    print(seen / (time.process_time() - begun), flush=True)
+import os
+os._exit(0)
+"""
+
+PLAIN = """
+import sys, time
+import grpc
+from fabricmon.formats.gnmi_proto import messages
+port, wanted = int(sys.argv[1]), int(sys.argv[2])
+g = messages()
+channel = grpc.insecure_channel(f"127.0.0.1:{port}")
+call = channel.stream_stream("/gnmi.gNMI/Subscribe",
+    request_serializer=g.SubscribeRequest.SerializeToString,
+    response_deserializer=g.SubscribeResponse.FromString)
+request = g.SubscribeRequest()
+request.subscribe.subscription.add().path.elem.add(name="interfaces")
+last, seen = {}, 0
+begun = time.process_time()
+for message in call(iter([request])):
+    note = message.update
+    prefix = "/".join(e.name + str(dict(e.key)) for e in note.prefix.elem)
+    for one in note.update:
+        path = prefix + "/" + "/".join(e.name + str(dict(e.key)) for e in one.path.elem)
+        last[path] = (note.timestamp, getattr(one.val, one.val.WhichOneof("value")))
+        seen += 1
+    if seen >= wanted:
+        break
+print(seen / (time.process_time() - begun), flush=True)
+import os
+os._exit(0)
+"""
+
+
+def _live_row() -> dict[str, Any]:
+    arguments = [str(NOTIFICATIONS), str(UPDATES)]
+    server = subprocess.Popen(
+        [sys.executable, "-c", SERVER, *arguments], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert server.stdout is not None
+        port = int(server.stdout.readline())
+        python = _scratch_pygnmi()
+        peer = "pygnmi" if python else "grpcio, decoded, dict loop"
+        mine, others = 0.0, 0.0
+        for _ in range(ROUNDS):
+            mine = max(mine, asyncio.run(_live(f"127.0.0.1:{port}")))
+            others = max(others, _other(python, port))
+    finally:
+        server.kill()
+        server.wait()
+    return {
+        "bench": "gnmi",
+        "metric": f"live_updates_per_cpu_second_at_{UPDATES}_a_notification",
+        "value": round(mine),
+        "unit": "updates/CPU-s",
+        "peer": peer,
+        "peer_value": round(others),
+        "ratio": round(mine / others, 2) if others else None,
+    }
+
+
+async def _live(address: str) -> float:
+    clock = SystemClock()
+    context = Context(clock, Reporter(clock))
+    target = Target("bench", "bench", address, options={"insecure": True})
+    collector = GnmiCollector(GnmiConfig(buffer=10_000_000), [target], context)
+    # Every notification repeats 64 ports: what is not newer is dropped, so count what is read.
+    session = collector._session(target)
+    read = session._reader.take
+    seen = 0
+
+    def counted(notification: Any, received_ns: int) -> None:
+        nonlocal seen
+        seen += len(notification.update)
+        read(notification, received_ns)
+
+    session._reader.take = counted  # type: ignore[method-assign]
+    await collector.start()
+    begun = cpu_seconds()
+    await collector.poll(target)
+    while seen < NOTIFICATIONS * UPDATES:
+        await asyncio.sleep(0.1)
+        await collector.poll(target)
+    cost = cpu_seconds() - begun
+    await collector.stop()
+    return seen / cost
+
+
+def _other(python: str, port: int) -> float:
+    program = PYGNMI if python else PLAIN
+    command = [python or sys.executable, "-c", program, str(port), str(NOTIFICATIONS * UPDATES)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=True)
+    return float(done.stdout.split()[-1])
+
+
+def _scratch_pygnmi() -> str:
+    """A Python with pygnmi, made beside the system's temporary files; empty where that fails."""
+    folder = Path(tempfile.gettempdir()) / "fabricmon-bench-pygnmi"
+    python = folder / "bin" / "python"
+    quiet = {"capture_output": True, "timeout": 300}
+    try:
+        if not python.exists():
+            subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True, **quiet)
+            install = [str(python), "-m", "pip", "install", "-q", "pygnmi==0.8.15"]
+            subprocess.run(install, check=True, **quiet)
+        check = [str(python), "-c", "import pygnmi.client"]
+        subprocess.run(check, check=True, **quiet)
+    except (subprocess.SubprocessError, OSError):
+        return ""
+    return str(python)
