@@ -37,6 +37,7 @@ _COLUMNS = (
 )  # fmt: skip
 
 _MAC_CHASSIS, _MAC_PORT, _NAME_PORT, _LOCAL_PORT = 4, 3, 5, 7
+_UNSAID = "not advertised"
 _SWITCHING = 0x28  # the bits for bridge and router in the first octet of the capabilities
 _HOST_SYSTEM = re.compile(
     r"\b(Ubuntu|Debian GNU|Red Hat|Rocky|CentOS|AlmaLinux|SUSE|Windows|ESXi|ConnectX|BlueField)\b"
@@ -64,11 +65,8 @@ class Neighbour:
         """What to call the neighbour where nobody knows it better."""
         if self.sys_name:
             return self.sys_name
-        return _mac(self.chassis) if self._mac_chassis else printable(self.chassis)
-
-    @property
-    def _mac_chassis(self) -> bool:
-        return self.chassis_kind == _MAC_CHASSIS and len(self.chassis) == 6
+        by_mac = self.chassis_kind == _MAC_CHASSIS
+        return _address_text(self.chassis) if by_mac else printable(self.chassis)
 
     @property
     def kind(self) -> str:
@@ -103,6 +101,7 @@ def rows(seen: Walk) -> list[Neighbour]:
 
 def _row(seen: Walk, suffix: Oid, local: int, mark: int, kind: int) -> Neighbour:
     caps = seen.octets((*_CAPS, *suffix))
+    name = seen.text((*_SYS_NAME, *suffix))
     return Neighbour(
         local,
         mark,
@@ -111,7 +110,7 @@ def _row(seen: Walk, suffix: Oid, local: int, mark: int, kind: int) -> Neighbour
         kind,
         seen.octets((*_PORT, *suffix)),
         seen.text((*_PORT_DESCR, *suffix)),
-        seen.text((*_SYS_NAME, *suffix)),
+        "" if name.lower() == _UNSAID else name,
         seen.text((*_SYS_DESCR, *suffix)),
         caps[0] if caps else None,
     )
@@ -120,7 +119,9 @@ def _row(seen: Walk, suffix: Oid, local: int, mark: int, kind: int) -> Neighbour
 def local_port(ports: PortIndex, seen: Walk, number: int) -> str | None:
     """Our port behind a local port number: by its id, then as ifIndex, then as bridge port."""
     raw, kind = seen.octets((*_LOC_PORT, number)), seen.number((*_LOC_KIND, number))
-    found = ports.by_mac(raw) if kind == _MAC_PORT else ports.by_text(printable(raw))
+    found = ports.by_mac(_address(raw) or b"") if kind == _MAC_PORT else None
+    if found is None:
+        found = ports.by_text(printable(raw))
     if found is None:
         found = ports.by_text(seen.text((*_LOC_DESCR, number)))
     if found is None:
@@ -132,7 +133,7 @@ def local_port(ports: PortIndex, seen: Walk, number: int) -> str | None:
 
 def remote_port(row: Neighbour, ports: PortIndex | None) -> str:
     """The neighbour's port: its own name for it where we know its ports, else the best text."""
-    text = printable(row.port) if row.port_kind != _MAC_PORT else _mac(row.port)
+    text = _address_text(row.port) if row.port_kind == _MAC_PORT else printable(row.port)
     if ports is not None:
         found = _known_port(row, ports, text)
         if found is not None:
@@ -144,7 +145,7 @@ def remote_port(row: Neighbour, ports: PortIndex | None) -> str:
 
 def _known_port(row: Neighbour, ports: PortIndex, text: str) -> str | None:
     if row.port_kind == _MAC_PORT:
-        found = ports.by_mac(row.port)
+        found = ports.by_mac(_address(row.port) or b"") or ports.by_text(text)
     elif row.port_kind == _LOCAL_PORT:
         found = ports.by_number(text) or ports.by_text(text)
     else:
@@ -215,5 +216,16 @@ def _once(index: dict[str, Device | None], key: str, device: Device) -> None:
     index[key] = None if key in index and index[key] is not device else device
 
 
-def _mac(raw: bytes) -> str:
-    return raw.hex(":")
+def _address(raw: bytes) -> bytes | None:
+    """The six octets of what is said to be a MAC address: some agents send it as text."""
+    if len(raw) == 6:
+        # Some send a name and call it an address; no vendor's addresses are all letters and digits.
+        return None if raw.isalnum() else raw
+    digits = re.sub(rb"[:.-]", b"", raw)
+    return bytes.fromhex(digits.decode()) if re.fullmatch(rb"[0-9A-Fa-f]{12}", digits) else None
+
+
+def _address_text(raw: bytes) -> str:
+    """An address as `02:00:…`; the text itself where it is none."""
+    address = _address(raw)
+    return address.hex(":") if address is not None else printable(raw)
