@@ -1,15 +1,16 @@
 """Devices that renew their counters slower than we poll.
 
 Read faster than it is renewed, a counter stands still and then jumps: rates saw between nothing
-and a multiple of the truth. The renewal shows as a steady beat of moves with polls between them
-that move nothing. On/off traffic pauses too, but its gaps differ by more than one poll; what
-cannot be told apart from a beat is averaged over it, which keeps sums right.
+and a multiple of the truth. The renewal shows as a steady beat of moves, with about as many
+readings in between each time that move nothing. On/off traffic stands still too, but not steadily:
+many readings between some moves, none between others; what cannot be told apart from a beat is
+averaged over it, which keeps sums right.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,16 +19,21 @@ from fabricmon.normalize.store import NO_TIME, Store
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_STEADY = 1.6
-"""Gaps of one beat differ by at most a poll, and polls jitter; traffic that pauses differs by 2."""
+_STEADY = 1
+"""Readings between moves differ by so many in one beat, by when in it they fall."""
 _SLOWER = 1.2
 """A beat this much longer than the poll is the device's own."""
 _ENOUGH = 2
-"""Steady gaps before a beat is believed."""
-_MEMORY = 32
-"""Gaps that the mean looks back."""
+"""Steady moves before a beat is believed."""
+_MEMORY = 64
+"""Moves that the mean looks back."""
+_PENALTY = 4
+"""Steady moves that an unsteady one costs."""
+_LATE = 1.5
+"""A reading later than this many polls tells little about when the device moved."""
 _MARGIN = 1.5
 """Beats without a move before a value counts as stale."""
+_MOST_STILL = np.uint8(250)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,16 +57,23 @@ def observe(
     group: int,
     where: slice | NDArray[np.intp],
     changed: NDArray[np.bool_],
+    anew: NDArray[np.bool_],
 ) -> None:
-    """Learn from one reading of `where` in which the `changed` ports moved."""
+    """Learn from one reading of `where` in which `changed` ports moved and others began `anew`."""
     time, before = store.last[group][where], store.settled[group][where]
-    moved_at = store.moved_at[group][where]
-    beats = changed & (moved_at != NO_TIME) & (before != NO_TIME)
-    beats &= (moved_at != before) | (store.gaps[group][where] > 0)
+    moved_at, still = store.moved_at[group][where], store.still[group][where]
+    read = (time != before) & (before != NO_TIME)
+    if anew.any():
+        store.gaps[group][where] = np.where(anew, np.uint8(0), store.gaps[group][where])
+        moved_at = np.where(anew, NO_TIME, moved_at)
+    beats = changed & read & (moved_at != NO_TIME)
+    beats &= (still > 0) | (store.gaps[group][where] > 0)
     at = np.flatnonzero(beats)
     if len(at):
         _learn(store, group, _absolute(where, at), time[at], before[at])
     store.moved_at[group][where] = np.where(changed, time, moved_at)
+    waited = np.minimum(still, _MOST_STILL) + (read & ~changed)
+    store.still[group][where] = np.where(changed, np.uint8(0), waited)
 
 
 def _absolute(where: slice | NDArray[np.intp], at: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -76,30 +89,30 @@ def _learn(
     time: NDArray[np.int64],
     before: NDArray[np.int64],
 ) -> None:
-    gap = ((time - store.moved_at[group][ports]) / 1e9).astype(np.float32)
-    poll = ((time - before) / 1e9).astype(np.float32)
-    seen, low, high = (a[group][ports] for a in (store.gaps, store.gap_low, store.gap_high))
-    slack = _STEADY * poll
-    longer = (seen >= _ENOUGH) & (gap > low + slack)  # traffic paused, or polls were missed
-    fits = (seen > 0) & (gap <= low + slack) & (gap >= high - slack)
-    count = np.where(longer, seen - 1, np.where(fits, np.minimum(seen + 1, _MEMORY), 1))
-    learned: dict[str, NDArray[Any]] = {
-        "gap": np.where(fits, _mean(store.gap[group][ports], gap, count), gap),
-        "poll": np.where(fits, _mean(store.poll[group][ports], poll, count), poll),
-        "gap_low": np.where(fits, np.minimum(low, gap), gap),
-        "gap_high": np.where(fits, np.maximum(high, gap), gap),
-    }
-    store.gaps[group][ports] = count
-    for name, value in learned.items():
-        row: NDArray[np.float32] = getattr(store, name)[group]
-        row[ports] = np.where(longer, row[ports], value)
+    """Take one move of each of these ports, `time` being its reading, `before` the one before."""
+    gap = (time - store.moved_at[group][ports]) / 1e9
+    spacing = (time - before) / 1e9
+    poll = store.poll[group][ports]
+    poll = np.where(poll > 0, poll + (np.minimum(spacing, _LATE * poll) - poll) / 8, spacing)
+    store.poll[group][ports] = poll
+    late = spacing > _LATE * poll
+    sure = ~late & ~store.unsure[group][ports]
+    store.unsure[group][ports] = late
+    ports, gap = ports[sure], gap[sure]
 
-
-def _mean(
-    mean: NDArray[np.float32], value: NDArray[np.float32], count: NDArray[np.uint16]
-) -> NDArray[np.float32]:
-    """The running mean after `value`, the `count`-th."""
-    return (mean + (value - mean) / count).astype(np.float32)
+    still, seen = store.still[group][ports], store.gaps[group][ports].astype(np.int16)
+    low = np.minimum(store.still_low[group][ports], still)
+    high = np.maximum(store.still_high[group][ports], still)
+    steady = (seen > 0) & (high - low <= _STEADY)
+    count = np.where(steady, np.minimum(seen + 1, _MEMORY), seen - _PENALTY)
+    anew = ~steady & (count <= 0)
+    mean = store.gap[group][ports]
+    mean = np.where(steady, mean + (gap - mean) / np.maximum(count, 1), np.where(anew, gap, mean))
+    store.gap[group][ports] = mean
+    store.gaps[group][ports] = np.where(anew, 1, count)
+    for extreme, value in ((store.still_low, low), (store.still_high, high)):
+        kept = np.where(steady, value, extreme[group][ports])
+        extreme[group][ports] = np.where(anew, still, kept)
 
 
 def beat_of(store: Store, group: int, node: NDArray[np.int32]) -> Beat | None:

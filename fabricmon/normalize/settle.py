@@ -46,15 +46,17 @@ class Settler:
         """Settle what is staged for these ports, since a newer reading came before the tick."""
         store = self.store
         changed = np.zeros(len(store.last[group][where]), np.bool_)
+        anew = changed.copy()
         for slot in store.groups[group]:
             delta = self._slot(slot, where)
             store.early(slot)["moved"][where] += delta
             state = store.state[slot][where]
-            changed |= (delta != 0) | (state == State.RESET)
+            changed |= delta != 0
+            anew |= _begins(state)
             worst = store.early(slot)["worst"]
             seen = np.where(state == State.MISSING, np.uint8(State.OK), state)
             worst[where] = np.maximum(worst[where], seen)
-        self._done(group, where, changed)
+        self._done(group, where, changed, anew)
 
     def group(self, group: int, inverse: NDArray[np.float32]) -> dict[int, NDArray[np.intp]]:
         """Settle a group at the tick and write its rates into `store.rate`.
@@ -64,6 +66,7 @@ class Settler:
         """
         store = self.store
         changed = np.zeros(store.ports, np.bool_)
+        anew = changed.copy()
         over = {}
         for slot in store.groups[group]:
             delta = self._slot(slot, _ALL)
@@ -77,11 +80,11 @@ class Settler:
             np.multiply(delta, inverse, out=rate, casting="unsafe")
             if state.any():
                 rate[state >= State.MISSING] = np.nan
-                changed |= state == State.RESET
+                anew |= _begins(state)
             fast = rate > self.limits.of(store.counter_of(slot))
             if fast.any():
                 over[slot] = self._disbelieve(group, slot, np.flatnonzero(fast), delta)
-        self._done(group, _ALL, changed)
+        self._done(group, _ALL, changed, anew)
         return over
 
     def _disbelieve(
@@ -100,9 +103,11 @@ class Settler:
         self.tally["over_rate"] += len(gone)
         return at[~absurd]
 
-    def _done(self, group: int, where: Where, changed: NDArray[np.bool_]) -> None:
+    def _done(
+        self, group: int, where: Where, changed: NDArray[np.bool_], anew: NDArray[np.bool_]
+    ) -> None:
         store = self.store
-        refresh.observe(store, group, where, changed)
+        refresh.observe(store, group, where, changed, anew)
         store.settled[group][where] = store.last[group][where]
 
     def _slot(self, slot: int, where: Where) -> NDArray[np.uint64]:
@@ -171,3 +176,8 @@ class Settler:
             at = np.flatnonzero(sources == number)
             if len(at):
                 yield column, at
+
+
+def _begins(state: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """bool[N]: the series begins anew with this reading."""
+    return (state == State.BASELINE) | (state == State.RESET)

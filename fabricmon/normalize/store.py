@@ -40,9 +40,11 @@ _PER_GROUP: dict[str, tuple[type, float]] = {
     "moved_at": (np.int64, NO_TIME),  # sample time at which a value last moved
     "moved_base": (np.int64, NO_TIME),  # the same, as of the last tick
     "gap": (np.float32, 0),  # mean seconds between moves
-    "gap_low": (np.float32, 0),
-    "gap_high": (np.float32, 0),
-    "gaps": (np.uint16, 0),  # moves seen at a steady beat
+    "gaps": (np.uint8, 0),  # moves seen at a steady beat
+    "still": (np.uint8, 0),  # readings since the last move that moved nothing
+    "still_low": (np.uint8, 0),
+    "still_high": (np.uint8, 0),
+    "unsure": (np.bool_, False),  # the last move was read late: when it was is not known
     "poll": (np.float32, 0),  # mean seconds between readings
 }
 
@@ -69,9 +71,11 @@ class Store:
     moved_at: NDArray[np.int64]
     moved_base: NDArray[np.int64]
     gap: NDArray[np.float32]
-    gap_low: NDArray[np.float32]
-    gap_high: NDArray[np.float32]
-    gaps: NDArray[np.uint16]
+    gaps: NDArray[np.uint8]
+    still: NDArray[np.uint8]
+    still_low: NDArray[np.uint8]
+    still_high: NDArray[np.uint8]
+    unsure: NDArray[np.bool_]
     poll: NDArray[np.float32]
 
     def __init__(self) -> None:
