@@ -25,7 +25,8 @@ from fabricmon.cli.common import fail_on_incident, output_option, print_incident
     "as_",
     default="interchange",
     show_default=True,
-    help="What to write: interchange, recording, perfquery, gnmic-event, gnmic-json.",
+    help="What to write: interchange, recording, perfquery, ibqueryerrors, gnmic-event, "
+    "gnmic-json, snmprec.",
 )
 @output_option("text", "json")
 @fail_on_incident

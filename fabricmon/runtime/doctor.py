@@ -120,6 +120,7 @@ async def _answers(patient: Patient) -> list[Result]:
     outcomes = await poll_once(patient.assembly)
     results = [r for outcome in outcomes if (r := _judge(outcome)) is not None]
     results.extend(_slow(patient))
+    results.extend(_cardinality(patient, outcomes))
     good = sum(outcome.poll is not None for outcome in outcomes)
     results.append(
         Result("targets", OK if good else WARN, f"{good} of {len(outcomes)} targets answered")
@@ -215,8 +216,9 @@ def _receive_buffer(patient: Patient) -> list[Result]:
     return [Result("udp-buffer", OK, f"UDP receive buffers may hold {size} bytes")]
 
 
-def _cardinality(patient: Patient) -> list[Result]:
-    ports = sum(len(plan.pipeline.table) for plan in patient.assembly.fabrics.values())
+def _cardinality(patient: Patient, outcomes: Iterable[Outcome]) -> list[Result]:
+    polls = [outcome.poll for outcome in outcomes if outcome.poll is not None]
+    ports = sum(len(batch.ports) for poll in polls for batch in poll.batches)
     limit = patient.loaded.config.limits.ports
     series = ports * _SERIES_PER_PORT
     if series > _SERIES_COMFORTABLE:
@@ -290,7 +292,6 @@ _CHECKS: tuple[Callable[[Patient], list[Result] | Awaitable[list[Result]]], ...]
     _descriptors,
     _receive_buffer,
     _answers,
-    _cardinality,
     _clock,
     _listen,
     _record,
