@@ -35,7 +35,7 @@ pytestmark = pytest.mark.wire
 
 RULES = ROOT / "deploy" / "prometheus"
 _CONFIG = """\
-global: {{scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 500ms}}
+global: {{scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}}
 rule_files: ['{rules}/recording.yml', '{rules}/alerts.yml']
 scrape_configs:
   - job_name: fabricmon

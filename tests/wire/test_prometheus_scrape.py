@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.wire
 
 _CONFIG = """\
-global: {{scrape_interval: 200ms, scrape_timeout: 200ms}}
+global: {{scrape_interval: 1s, scrape_timeout: 1s}}
 scrape_configs:
   - job_name: fabricmon
     static_configs: [{{targets: ['127.0.0.1:{port}']}}]
@@ -68,7 +68,7 @@ def _arrives(prom: PromServer) -> None:
     assert found == {port: str(i + 1) for i, port in enumerate(PORTS)}
     incident = prom.query("fabricmon_incident_active")
     assert [one["metric"]["kind"] for one in incident] == ["slow-receiver"]
-    assert len(prom.query("fabricmon_target_up")) == 2
+    assert prom.wait(lambda: len(prom.query("fabricmon_target_up")) == 2)
 
 
 def _vanishes(prom: PromServer) -> None:

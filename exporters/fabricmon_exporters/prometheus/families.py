@@ -171,6 +171,9 @@ FAMILIES: tuple[Family, ...] = (
     _counter("retransmits", "retransmits", "host"),
     _counter("receiver_not_ready", "rnr_naks", "host"),
     _counter("receive_buffer_discards", "rx_buffer_discards", "host"),
+    _counter("slow_restarts", "slow_restarts", "host"),
+    _gauge("nvlink_receive_bytes_per_second", "nvlink_rx_bps", "host", 0.125),
+    _gauge("nvlink_transmit_bytes_per_second", "nvlink_tx_bps", "host", 0.125),
     _ratio("pressure", "press", "Share of the last poll interval in which we kept the peer paused"),
     _ratio(
         "transmit_use", "tx_use", "Bytes sent in the last poll interval over what the link carries"

@@ -247,7 +247,8 @@ def _incident(incident: Incident) -> Iterator[tuple[str, str, float]]:
     yield "fabricmon_incident_victims", own, len(incident.victims)
     yield "fabricmon_incident_lost_bytes", own, round(float(incident.lost_bytes))
     victims = {(victim.device, victim.port): victim.stall_ratio for victim in incident.victims}
-    for (device, port), stall in list(victims.items())[:MAX_VICTIMS]:
+    hardest = sorted(victims.items(), key=lambda item: -item[1])[:MAX_VICTIMS]
+    for (device, port), stall in hardest:
         where = labels(fabric=fabric, id=id_, device=device, port=port)
         yield "fabricmon_incident_victim_stall_ratio", where, round(float(stall), 6)
 
