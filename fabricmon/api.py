@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from concurrent.futures import Executor
 
     from fabricmon.clock import Clock
     from fabricmon.model.incident import Finding
@@ -128,6 +129,9 @@ class Detector(Protocol):
 
     def score(self, window: Window, table: PortTable, topology: Topology) -> Scores:
         """Score the tick that was just pushed to `window` (`window.frame`)."""
+
+    def fit_with(self, executor: Executor) -> None:
+        """Learn in this executor, if learning takes long. Scores must not depend on it."""
 
     def feedback(self, findings: Sequence[Finding]) -> None:
         """Learn which ports were diagnosed at this tick, so that they are not taken as healthy."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -87,9 +88,16 @@ class Training:
         if self.executor is None:
             forests = _fit_all(samples, trees, seed)
             self._fit = lambda: forests
-        else:
-            future: Future[dict[int, Forest]] = self.executor.submit(_fit_all, samples, trees, seed)
-            self._fit = future.result
+            return
+        future: Future[dict[int, Forest]] = self.executor.submit(_fit_all, samples, trees, seed)
+
+        def fitted() -> dict[int, Forest]:
+            try:
+                return future.result()
+            except CancelledError:  # the executor was shut down: the daemon stopped and started
+                return _fit_all(samples, trees, seed)
+
+        self._fit = fitted
 
     def _swap(self, kind: int, new: Forest, healthy: NDArray[np.float32]) -> None:
         old, report = self.forests.get(kind), self._context.report

@@ -21,6 +21,7 @@ from fabricmon.selfmon import Event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from concurrent.futures import Executor
 
     from numpy.typing import NDArray
 
@@ -93,6 +94,10 @@ class Pipeline:
     def window(self) -> Window:
         """The recent past."""
         return self._stages.window
+
+    def fit_with(self, executor: Executor) -> None:
+        """Let the detector learn in this executor, off the path of the tick."""
+        self._stages.detector.fit_with(executor)
 
     def inherit(self, old: Pipeline) -> None:
         """Go on where `old` was, under this pipeline's own config (a reload).

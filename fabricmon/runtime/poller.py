@@ -42,6 +42,7 @@ class FabricPoller:
         self._interval_s = interval_s
         self._publish = publish
         self._worker: ThreadPoolExecutor | None = None
+        self._learner: ThreadPoolExecutor | None = None
         self._polls: set[asyncio.Task[None]] = set()
         self.ready = False
         """Whether one full cycle of polls has been judged."""
@@ -55,6 +56,8 @@ class FabricPoller:
         """Start the collectors."""
         name = f"pipeline-{self.fabric}"
         self._worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
+        self._learner = ThreadPoolExecutor(max_workers=1, thread_name_prefix=f"learn-{self.fabric}")
+        self.pipeline.fit_with(self._learner)
         self.pipeline.targets = self.status
         for guard in self.guards:
             await guard.start()
@@ -66,9 +69,10 @@ class FabricPoller:
         await asyncio.gather(*self._polls, return_exceptions=True)
         for guard in self.guards:
             await guard.stop()
-        if self._worker is not None:
-            self._worker.shutdown(wait=False, cancel_futures=True)
-            self._worker = None
+        for pool in (self._worker, self._learner):
+            if pool is not None:
+                pool.shutdown(wait=False, cancel_futures=True)
+        self._worker = self._learner = None
 
     async def replay(self, items: Iterable[Item]) -> None:
         """Feed what is known from before the start; it is judged, but not published."""
@@ -95,6 +99,8 @@ class FabricPoller:
 
     def _take_over(self, pipeline: Pipeline, gone: Iterable[str]) -> None:
         pipeline.inherit(self.pipeline)
+        if self._learner is not None:
+            pipeline.fit_with(self._learner)
         for target in sorted(gone):
             pipeline.forget(target)
         self.pipeline = pipeline

@@ -37,6 +37,9 @@ class BlindDetector:
         n = window.frame.n_ports
         return Scores(np.zeros(n, np.float32), np.zeros(n, np.bool_))
 
+    def fit_with(self, executor: object) -> None:
+        """Nothing to learn."""
+
     def feedback(self, _findings: Sequence[Any]) -> None:
         """Nothing to learn."""
 
