@@ -107,3 +107,24 @@ def _port(match: re.Match[str], name: str, place: BadRecord, bad: Bad) -> Iterat
         bad(BadRecord(place.file, place.line, "some fields cannot be read"))
     if counts.values:
         yield counts
+
+
+def write(blocks: Iterable[PortCounts]) -> Iterator[str]:
+    """The text of `ibqueryerrors --data`, one line at a time without line ends.
+
+    Unlike the tool, counts of zero are printed too, since a count that is not told is not zero.
+    """
+    nodes: dict[int, list[PortCounts]] = {}
+    for block in blocks:
+        nodes.setdefault(block.guid, []).append(block)
+    for guid, ports in nodes.items():
+        yield f'Errors for 0x{guid:x} "{ports[0].name}"'
+        for port in ports:
+            fields = " ".join(f"[{name} == {value}]" for name, value in port.values.items())
+            yield f"   GUID 0x{guid:x} port {port.port}: {fields}"
+    count = sum(len(ports) for ports in nodes.values())
+    yield ""
+    yield f"## Summary: {len(nodes)} nodes checked, {len(nodes)} bad nodes found"
+    yield f"##          {count} ports checked, {count} ports have errors beyond threshold"
+    yield "## Thresholds: "
+    yield "## Suppressed:"

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import re
+import tarfile
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,16 +15,18 @@ from fabricmon.errors import FormatError
 from fabricmon.formats import compressed
 
 if TYPE_CHECKING:
-    import io
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 _MAX_FILES = 200_000
 _MAX_SMALL = 256 << 20
+_MAX_ARCHIVE = 1 << 30
+_TAR_AT = 257
 _DATE = re.compile(
     r"(?<!\d)(20\d\d)[-_.]?([01]\d)[-_.]?([0-3]\d)[T_\-. ]?"
     r"([0-2]\d)[-_:.]?([0-5]\d)(?:[-_:.]?([0-5]\d))?(?!\d)"
 )
+_SUFFIXES = re.compile(r"(\.[A-Za-z]\w{0,8})+$")
 _EPOCH = re.compile(r"(?<!\d)(1[3-9]\d{8})(\d{3})?(\d{6})?(?!\d)")
 
 
@@ -33,6 +37,10 @@ class File:
     path: Path
     given: bool
     """It was named itself, not found in a folder."""
+    data: bytes | None = None
+    """What is in it, where it was found in an archive."""
+    mtime_ns: int = 0
+    """When the archive says it was written."""
 
     @property
     def name(self) -> str:
@@ -42,6 +50,9 @@ class File:
     @contextmanager
     def open(self) -> Iterator[io.BufferedReader]:
         """Its plain bytes. Raises `FormatError` where it cannot be read."""
+        if self.data is not None:
+            yield compressed.plain(io.BytesIO(self.data), self.name)
+            return
         try:
             with self.path.open("rb") as raw:
                 yield compressed.plain(raw, self.name)
@@ -72,7 +83,7 @@ class File:
             named = time_in_name(part)
             if named is not None:
                 return named
-        return self.path.stat().st_mtime_ns
+        return self.mtime_ns if self.data is not None else self.path.stat().st_mtime_ns
 
 
 def time_in_name(name: str) -> int | None:
@@ -92,22 +103,55 @@ def time_in_name(name: str) -> int | None:
     return int("".join(part or "" for part in epoch.groups()).ljust(19, "0"))
 
 
-def found(paths: Sequence[Path]) -> list[File]:
-    """Every file of `paths` and below, in order of name. Hidden ones and links are left out.
+def untimed(file: File) -> str:
+    """The name of a file without suffixes, and without a time in it: a device's, usually."""
+    stem = _SUFFIXES.sub("", file.path.name)
+    return _EPOCH.sub("", _DATE.sub("", stem)).strip("-_. Z") or file.path.parent.name
 
-    Raises `FormatError` for a path that is not there.
+
+def found(paths: Sequence[Path]) -> list[File]:
+    """Every file of `paths` and below, in order of name, and what is in archives (tar).
+
+    Hidden files and links are left out. Raises `FormatError` for a path that is not there, and
+    where there is more than can be meant.
     """
     files: list[File] = []
     for path in paths:
         if path.is_file():
-            files.append(File(path, given=True))
+            files.extend(_opened(File(path, given=True)))
         elif path.is_dir():
-            files.extend(File(inner, given=False) for inner in _below(path))
+            for inner in _below(path):
+                files.extend(_opened(File(inner, given=False)))
         else:
             raise FormatError("no such file or folder", file=str(path))
         if len(files) > _MAX_FILES:
             raise FormatError(f"more than {_MAX_FILES} files", file=str(path))
     return files
+
+
+def _opened(file: File) -> Iterator[File]:
+    """The file, or the files in it where it is an archive. Nothing is unpacked to disk."""
+    try:
+        if file.head[_TAR_AT : _TAR_AT + 5] != b"ustar":
+            yield file
+            return
+    except FormatError:
+        yield file  # whoever looks at it next says what is wrong with it
+        return
+    left = _MAX_ARCHIVE
+    try:
+        with file.open() as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
+            for member in archive:
+                if not member.isfile():
+                    continue
+                left -= member.size
+                if left < 0:
+                    raise FormatError(f"holds more than {_MAX_ARCHIVE >> 20} MiB", file=file.name)
+                held = archive.extractfile(member)
+                data = held.read() if held is not None else b""
+                yield File(file.path / member.name, file.given, data, int(member.mtime * 1e9))
+    except tarfile.TarError as error:
+        raise FormatError(f"not readable as an archive: {error}", file=file.name) from error
 
 
 def _below(folder: Path) -> Iterator[Path]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fabricmon.errors import FormatError
 from fabricmon.formats.base import Layout
+from fabricmon.model.stream import Tick
 from fabricmon.model.topology import Intent, Topology
 from fabricmon.record import recording
 from fabricmon.record.files import found
@@ -152,11 +153,16 @@ class _Dump:
             yield shape
         said = bool(shape.intent.lossless_queues)
         feeds = [Feed(self._guarded(piece)) for piece in pieces]
+        ticks = 0
         for item in stream(feeds, layout, self._interval_s or shape.interval_s):
+            ticks += isinstance(item, Tick)
             if not isinstance(item, Topology):
                 yield item
             elif not said or item.intent == Intent():
                 yield replace(item, intent=replace(item.intent, ecn=shape.intent.ecn))
+        if not ticks:
+            reason = "nothing in it is a counter of the catalogue"
+            self._report.emit(Event.RECORD_SKIPPED, self.fabric, reason=reason)
 
     def _guarded(self, pieces: Pieces) -> Pieces:
         """A file that cannot be read on costs what is left of it."""

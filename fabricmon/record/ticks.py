@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 DEFAULT_INTERVAL_S = 10.0
 """Taken where nothing comes twice and nothing says how often it was read."""
 
+_LEAST_GAP_NS = 10_000_000
+"""Closer is no interval: files that were copied in a row, a sample that was sent twice."""
 _LEARN_SAMPLES = 400_000
 _EMPTY = joined([])
 _PFC = ("rx_pfc_frames", "tx_pfc_frames")
@@ -141,7 +143,7 @@ def learned_interval_s(feeds: Sequence[Feed]) -> float:
         order = _by_series(feed.held)
         code, time_ns = _series(feed.held)[order], feed.held.time_ns[order]
         gap = np.diff(time_ns)[code[1:] == code[:-1]]
-        gaps.append(gap[gap > 0])
+        gaps.append(gap[gap > _LEAST_GAP_NS])
     gap = np.concatenate(gaps) if gaps else np.empty(0, np.int64)
     return float(np.median(gap)) / 1e9 if len(gap) else DEFAULT_INTERVAL_S
 

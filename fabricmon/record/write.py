@@ -14,7 +14,15 @@ if TYPE_CHECKING:
     from fabricmon.model.stream import Source
     from fabricmon.selfmon import Reporter
 
-FORMATS = ("interchange", "recording", "perfquery", "gnmic-event", "gnmic-json")
+FORMATS = (
+    "interchange",
+    "recording",
+    "perfquery",
+    "ibqueryerrors",
+    "gnmic-event",
+    "gnmic-json",
+    "snmprec",
+)
 """What `write` can write."""
 
 

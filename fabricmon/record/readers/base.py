@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+import numpy as np
+
+from fabricmon.formats.base import Chunk
+from fabricmon.model.readings import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from fabricmon.formats.base import Bad, Chunk, Layout
+    from fabricmon.formats.base import Bad, Layout
+    from fabricmon.model.readings import ReadingBatch
     from fabricmon.model.topology import Topology
     from fabricmon.record.files import File
+
+OLDEST_FIRST = operator.attrgetter("written_ns", "name")
+"""Sort key of files whose content has no times."""
 
 Pieces: TypeAlias = "Iterator[Chunk | Topology]"
 """What is in files, as it is read."""
@@ -22,6 +32,28 @@ class Scope:
 
     layout: Layout
     bad: Bad
+
+
+def lines_of(file: File) -> list[str]:
+    """The lines of a small text file, whatever its encoding."""
+    return file.read().decode("utf-8", "replace").splitlines()
+
+
+def chunk_of(layout: Layout, batch: ReadingBatch) -> Chunk:
+    """A reading in the numbers of a layout; what is MISSING in it is left out."""
+    names = zip(batch.ports.device, batch.ports.port, strict=True)
+    port = np.fromiter((layout.port(*name) for name in names), np.int32, len(batch.ports))
+    counts = np.fromiter(map(layout.column, batch.columns), np.int32, len(batch.columns))
+    levels = np.fromiter(map(layout.column, batch.gauge_columns), np.int32, len(batch.gauges))
+    k, n = np.nonzero(batch.state != State.MISSING)
+    g, m = np.nonzero(np.isfinite(batch.gauges))
+    return Chunk(
+        np.concatenate([batch.time_ns[n], batch.time_ns[m]]),
+        np.concatenate([port[n], port[m]]),
+        np.concatenate([counts[k], levels[g]]),
+        np.concatenate([batch.values[k, n], batch.gauges[g, m].view(np.uint64)]),
+        np.concatenate([batch.state[k, n], np.zeros(len(g), np.uint8)]),
+    ).in_order()
 
 
 class Family(Protocol):

@@ -80,7 +80,8 @@ def _readings(files: Sequence[File], scope: Scope) -> Iterator[tuple[int, list[P
             yield from _by_time(dump, file.written_ns)
             continue
         read = dump.counts
-        keys = {(block.guid, block.lid, block.port, block.group) for block in read}
+        # A group that is told in 64 bits from now on is still the same group.
+        keys = {(b.guid, b.lid, b.port, b.group.removesuffix("64")) for b in read}
         if blocks and not keys.isdisjoint(seen):
             yield time_ns, blocks
             blocks, seen = [], set()

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from fabricmon.errors import FormatError
-from fabricmon.formats import ibnetdiscover, perfquery
+from fabricmon.formats import ibnetdiscover, ibqueryerrors, perfquery
 from fabricmon.formats.ibcounts import Identity
 from fabricmon.formats.ibfabric import from_topology
 from fabricmon.formats.ibtext import PortCounts
@@ -17,7 +17,7 @@ from fabricmon.model.topology import Topology
 from fabricmon.record.writers.base import stamp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     import numpy as np
@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from fabricmon.model.stream import Item
     from fabricmon.selfmon import Reporter
 
-# What a device says that counts everything the mapping reads from these two attributes.
+# What a device says that counts everything the mapping reads from the extended attribute.
 _CAP_MASK, _CAP_MASK2 = 0x5A00, 0x2
-_GROUPS = ("PortCountersExtended", "PortXmitDiscardDetails")
 
 
 class _Place(NamedTuple):
@@ -45,6 +44,9 @@ class _Place(NamedTuple):
 class PerfqueryWriter:
     """`perfquery-TIME.txt`, one file a poll, every port in its blocks."""
 
+    _prefix, _mapping = "perfquery", "pma"
+    _groups: tuple[str, ...] = ("PortCountersExtended", "PortXmitDiscardDetails")
+
     def __init__(self, folder: Path, fabric: str, report: Reporter) -> None:
         """Nothing is written yet."""
         del fabric, report
@@ -53,13 +55,13 @@ class PerfqueryWriter:
         self._places: dict[tuple[str, str], _Place] = {}
         self._batches: list[ReadingBatch] = []
         self._zeros: dict[tuple[str, int], tuple[PortSet, NDArray[np.uint64]]] = {}
-        names = mapping.field_names("pma")
+        names = mapping.field_names(self._mapping)
         self._fields = {
             group: {
                 (column.counter.id, column.queue): (field, column)
                 for field, column in names.fields(group)
             }
-            for group in _GROUPS
+            for group in self._groups
         }
 
     def write(self, item: Item) -> None:
@@ -95,15 +97,13 @@ class PerfqueryWriter:
         batches, self._batches = self._batches, []
         name = stamp(time_ns) if time_ns % 1_000_000_000 == 0 else str(time_ns)
         path = self._folder / f"{self._prefix}-{name}.txt"
+        blocks = (block for batch in batches for block in self._blocks(batch))
         with path.open("w", encoding="utf-8") as file:
-            for batch in batches:
-                file.writelines(f"{line}\n" for line in self._lines(batch))
+            file.writelines(f"{line}\n" for line in self._lines(blocks))
         os.utime(path, ns=(time_ns, time_ns))
 
-    _prefix = "perfquery"
-
-    def _lines(self, batch: ReadingBatch) -> Iterator[str]:
-        return perfquery.write(self._blocks(batch))
+    def _lines(self, blocks: Iterable[PortCounts]) -> Iterable[str]:
+        return perfquery.write(blocks)
 
     def _blocks(self, batch: ReadingBatch) -> Iterator[PortCounts]:
         rows = {
@@ -146,6 +146,16 @@ class PerfqueryWriter:
         zero = known[1]
         zero[batch.values < zero] = 0  # it was cleared on the way
         return zero
+
+
+class ErrorsWriter(PerfqueryWriter):
+    """`ibqueryerrors-TIME.txt`, one file a poll."""
+
+    _prefix, _mapping = "ibqueryerrors", "ibqueryerrors"
+    _groups = (ibqueryerrors.WIDE,)
+
+    def _lines(self, blocks: Iterable[PortCounts]) -> Iterable[str]:
+        return ibqueryerrors.write(blocks)
 
 
 def _in_field(value: int, column: Column, written: Column, zero: int) -> int:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 SECOND = 1_000_000_000
 START = 1_769_860_800 * SECOND
 IB = ("rx_bytes", "tx_bytes", "rx_packets", "tx_packets", "tx_wait_ticks", "symbol_errors")
+SNMP = ("rx_bytes", "tx_bytes", "rx_packets", "tx_packets", "rx_errors", "rx_pfc_frames")
 ROCE = ("rx_bytes", "tx_bytes", "rx_packets", "tx_packets", "rx_errors")
 
 
@@ -96,7 +97,12 @@ def test_every_format_replays_as_what_was_written(
     source = Fabric(Technology.INFINIBAND if tools else Technology.ROCE)
     write(source, tmp_path / "d", as_, context.report)
     back = list(open_source([tmp_path / "d"], report=context.report).items())
-    assert samples(iter(back)) == samples(source.items())
+    expected = samples(source.items())
+    if as_ == "snmprec":  # hosts run no agent, and the MIB has no paused time
+        expected = {
+            key: value for key, value in expected.items() if key[1] == "leaf1" and key[3] in SNMP
+        }
+    assert samples(iter(back)) == expected
     ticks = [item for item in back if isinstance(item, Tick)]
     assert ticks == [Tick(START + i * 10 * SECOND, 10.0) for i in range(5)]
     shape = Topology()
