@@ -95,18 +95,18 @@ class Top(App[None]):
         except click.ClickException as error:
             self.call_from_thread(self._say, error.message)
             return
-        self.call_from_thread(self._show, incidents, ports)
+        order = f"{sort}, filter {text!r}" if text else sort
+        self.call_from_thread(self._show, incidents, ports, order)
 
     def _say(self, line: str) -> None:
         self.query_one("#status", Static).update(line)
 
-    def _show(self, incidents: list[dict[str, Any]], ports: dict[str, Any]) -> None:
+    def _show(self, incidents: list[dict[str, Any]], ports: dict[str, Any], order: str) -> None:
         open_ = [incident for incident in incidents if incident["state"] != "closed"]
         paused = "  PAUSED" if self._paused else ""
-        shown = f", filter {self._text!r}" if self._text else ""
         total = ports["total"]
         fabric = ports["fabric"]
-        self._say(f"{fabric}: {len(open_)} open, {total} ports by {self._sort}{shown}{paused}")
+        self._say(f"{fabric}: {len(open_)} open, {total} ports by {order}{paused}")
         table = self.query_one("#incidents", DataTable)
         table.clear()
         for incident in open_:
