@@ -129,7 +129,7 @@ class GnmiDecoder:
 
     def _begin(self, line: bytes, text: bytes) -> None:
         """A line outside any document: one document, the start of one or several, or noise."""
-        if text[:1] in _OPENERS:
+        if text[:1] in _OPENERS and not text[1:2].isdigit():  # `[2025-…` begins a line of text
             document = gnmi_json.loads(text.rstrip(b", \t"))
             if document is not None:
                 self._take(document, self.line, text)

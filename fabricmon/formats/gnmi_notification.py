@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from fabricmon.formats.gnmi_record import Recorder
 
 _MAX_PATHS = 500_000
-_LEVEL = -2
 _JSON = ("json_ietf_val", "json_val")
 
 
@@ -30,30 +29,29 @@ class NotificationReader:
         self._recorder = recorder
         self._samples = recorder.samples
         self._device = device
-        # By prefix, by path: the series of a count, UNMAPPED, _LEVEL minus the series of a gauge;
-        # or the series of a JSON subtree's leaves by name.
-        self._known: dict[bytes, dict[bytes, int | dict[str, int]]] = {}
+        # By prefix, by path: twice the series of a count, -1 for what is not mapped.
+        self._counts: dict[bytes, dict[bytes, int]] = {}
+        # The same for the rest: the series of a gauge, or those of a JSON subtree's leaves by name.
+        self._others: dict[bytes, dict[bytes, int | dict[str, int]]] = {}
         self._paths = 0
 
     def take(self, notification: Any, received_ns: int) -> None:
         """Take one notification; its deletes end series."""
         prefix = notification.prefix
-        known = self._known.get(key := prefix.SerializeToString())
-        if known is None:
-            known = self._known[key] = {}
+        key = prefix.SerializeToString()
+        counts = self._counts.get(key)
+        if counts is None:
+            counts = self._counts[key] = {}
         samples = self._samples
+        codes, digits = samples.codes, samples.digits
         for update in notification.update:
-            path, value = update.path, update.val
-            code = known.get(path.SerializeToString())
-            count = value.uint_val
-            if code.__class__ is int and (count or value.HasField("uint_val")):
-                if code >= 0:
-                    samples.codes.append(2 * code)
-                    samples.digits.append(b"%d" % count)
-                elif code != UNMAPPED:
-                    samples.put(_LEVEL - code, count)
+            value = update.val
+            code = counts.get(update.path.SerializeToString())
+            if code is not None and ((count := value.uint_val) or value.HasField("uint_val")):
+                codes.append(code)
+                digits.append(b"%d" % count)
             else:
-                self._odd(known, code, prefix, update)
+                self._odd(key, prefix, update)
         samples.stamp(notification.timestamp or received_ns)
         for path in notification.delete:
             self._recorder.end(self.device(prefix), [*elements(prefix), *elements(path)])
@@ -62,56 +60,54 @@ class NotificationReader:
         """Who speaks."""
         return self._recorder.device_of(prefix.target) if prefix.target else self._device
 
-    def _odd(self, known: dict[bytes, Any], code: Any, prefix: Any, update: Any) -> None:
-        """Everything that is not a positive count of a known path."""
-        kind = update.val.WhichOneof("value") or ""
+    def _odd(self, key: bytes, prefix: Any, update: Any) -> None:
+        """Everything that is not a count of a known path."""
+        path, kind = update.path, update.val.WhichOneof("value") or ""
         if kind in _JSON:
-            text = getattr(update.val, kind)
-            value = gnmi_json.loads(text, lenient=True)
-            if isinstance(value, dict):
-                self._subtree(known, code, prefix, update.path, value)
-                return
+            value = gnmi_json.loads(getattr(update.val, kind), lenient=True)
         else:
-            value = scalar(update.val, kind) if kind else _deprecated(update)
-        if isinstance(value, dict | list):
-            self._resolve_all(prefix, update.path, value)
-            return
-        if not isinstance(code, int):
-            code = self._learn(known, prefix, update.path, value)
-        if code != UNMAPPED:
-            series = code if code >= 0 else _LEVEL - code
-            self._samples.put(series, value if kind in _JSON else _exact(value))
+            value = _exact(scalar(update.val, kind) if kind else _deprecated(update))
+        if isinstance(value, dict) and kind in _JSON:
+            self._subtree(key, prefix, path, value)
+        elif isinstance(value, dict | list):
+            self._resolve_all(prefix, path, value)
+        else:
+            series = self._others.get(key, {}).get(path.SerializeToString())
+            if not isinstance(series, int):
+                series = self._learn(key, prefix, path, value)
+            if series != UNMAPPED:
+                self._samples.put(series, value)
 
-    def _learn(self, known: dict[bytes, Any], prefix: Any, path: Any, value: object) -> int:
+    def _learn(self, key: bytes, prefix: Any, path: Any, value: object) -> int:
         steps = [*elements(prefix), *elements(path)]
         series = self._recorder.resolve(self.device(prefix), steps, value)
         if series is None:
             return UNMAPPED
-        level = series >= 0 and self._samples.table.gauges[series] is not None
-        code = _LEVEL - series if level else series
-        self._remember(known, path, code)
-        return code
+        self._remember(key, path, series)
+        if series == UNMAPPED or self._samples.table.gauges[series] is None:
+            code = UNMAPPED if series == UNMAPPED else 2 * series
+            self._counts.setdefault(key, {})[path.SerializeToString()] = code
+        return series
 
-    def _subtree(
-        self, known: dict[bytes, Any], code: Any, prefix: Any, path: Any, value: dict[str, Any]
-    ) -> None:
+    def _subtree(self, key: bytes, prefix: Any, path: Any, value: dict[str, Any]) -> None:
         """A JSON object: cheap where all its members are leaves that were seen before."""
-        if not isinstance(code, dict):
-            code = {}
-            self._remember(known, path, code)
+        known = self._others.get(key, {}).get(path.SerializeToString())
+        if not isinstance(known, dict):
+            known = {}
+            self._remember(key, path, known)
         samples = self._samples
         for name, leaf in value.items():
-            series = code.get(name)
+            series = known.get(name)
             if series is None:
                 if isinstance(leaf, dict | list):
                     self._resolve_all(prefix, path, {name: leaf})
                     continue
                 step = Element(gnmi_path.bare(name), {})
                 steps = [*elements(prefix), *elements(path), step]
-                found = self._recorder.resolve(self.device(prefix), steps, leaf)
-                if found is None:
+                series = self._recorder.resolve(self.device(prefix), steps, leaf)
+                if series is None:
                     continue
-                series = code[name] = found
+                known[name] = series
             if series >= 0:
                 samples.put(series, leaf)
 
@@ -119,13 +115,13 @@ class NotificationReader:
         steps = [*elements(prefix), *elements(path)]
         self._recorder.put_readings(self.device(prefix), gnmic.leaves(steps, value))
 
-    def _remember(self, known: dict[bytes, Any], path: Any, what: object) -> None:
+    def _remember(self, key: bytes, path: Any, what: int | dict[str, int]) -> None:
         self._paths += 1
         if self._paths > _MAX_PATHS:
-            self._known.clear()
-            known.clear()
+            self._counts.clear()
+            self._others.clear()
             self._paths = 0
-        known[path.SerializeToString()] = what
+        self._others.setdefault(key, {})[path.SerializeToString()] = what
 
 
 def elements(path: Any) -> list[Element]:

@@ -104,6 +104,7 @@ class SeriesTable:
             self._known[port, column] = UNMAPPED
             return UNMAPPED
         if holder != UNMAPPED:
+            self._known[port, int(self._column[holder])] = UNMAPPED
             self._port[holder] = UNMAPPED
         series = len(self.gauges)
         self._claims[claim] = (place.rank, series)

@@ -206,7 +206,11 @@ def name_of(file: str) -> DumpName:
         return DumpName("", asic[0].lower() if asic else "", 0)
     rest = name.replace(found[0], " ") if found else name
     rest = _ASIC.sub(" ", rest)
-    words = [word for word in re.split(r"[\s_]+", rest) if word and not _WORDS.fullmatch(word)]
+    words = [
+        word
+        for word in re.split(r"[\s_]+", rest)
+        if not all(_WORDS.fullmatch(part) for part in word.split("-") if part)
+    ]
     return DumpName("_".join(words).strip("-. "), asic[0].lower() if asic else "", time_ns)
 
 

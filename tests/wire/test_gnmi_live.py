@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
+import pytest_asyncio
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -32,7 +33,8 @@ if TYPE_CHECKING:
     from fabricmon.model.readings import Poll
     from fabricmon.testing import ManualClock
 
-pytestmark = pytest.mark.wire
+# One event loop for all: grpc keeps hold of the first it was used with.
+pytestmark = [pytest.mark.wire, pytest.mark.asyncio(loop_scope="module")]
 
 T0 = 1_764_460_800_000_000_000
 S = 1_000_000_000
@@ -58,7 +60,7 @@ def batch(seconds: float, value: int, ports: tuple[str, ...] = ("swp1", "swp2"))
     )
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def agent() -> AsyncIterator[GnmiAgent]:
     """A device that serves one reading."""
     device = GnmiAgent("leaf1")
@@ -256,6 +258,11 @@ async def test_a_full_buffer_drops_visibly(agent: GnmiAgent, context: Context) -
         if i % 50 == 0:
             await asyncio.sleep(0.01)
     lost = 0
+    session = client.collector._session(client.target)
+    for _ in range(1000):
+        if session._lost:
+            break
+        await asyncio.sleep(0.02)
     async with asyncio.timeout(20):
         while True:
             await asyncio.sleep(0.1)
