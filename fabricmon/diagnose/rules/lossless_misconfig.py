@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from fabricmon.diagnose.graph import SinkKind
+from fabricmon.diagnose.groups import single_destination
 from fabricmon.diagnose.lossless import Lossless
 from fabricmon.model.incident import Cause, Evidence, Finding, IncidentKind, Severity, Verdict
 from fabricmon.model.topology import Ecn
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 _MARKS_EXPECTED = 1e-3
 """Share of packets that a full queue marks at the very least, where marking is set in time."""
 _MARKS_ELSEWHERE = 0.01
+_PRESSURE = 0.1
+"""Held time, in ports, from which a full port counts as congested."""
 _UNHEARD = 0.05
 """A port that was paused less than this share of what it was asked for did not listen."""
 
@@ -107,23 +110,19 @@ class LosslessMisconfig:
             np.nan_to_num(view.frame.rate_of("tx_packets")), 1.0
         )
         marks_known = np.isfinite(view.levels.now("ecn"))
+        wanted = view.intent.ecn is Ecn.REQUIRED
         for sink in view.sinks:
-            row, shape = sink.row, view.shape
-            if sink.kind is not SinkKind.BUSY or not marks_known[row]:
-                continue
-            standing = view.use[row] >= view.config.busy and sink.mass >= 0.1
-            if not standing or share[row] >= _MARKS_EXPECTED:
-                continue
-            others = marks_known & (shape.node != shape.node[row])
-            wanted = view.intent.ecn is Ecn.REQUIRED
-            if not wanted and not (share[others] >= _MARKS_ELSEWHERE).any():
-                continue
-            own = view.shape.rows_of(int(shape.node[row]))
-            silent = not np.nan_to_num(view.levels.now("ecn")[own]).any()
-            yield self._ecn_finding(view, sink, "ecn-silent" if silent else "ecn-late")
+            for row in _full_ports(view, sink):
+                if not marks_known[row] or share[row] >= _MARKS_EXPECTED:
+                    continue
+                others = marks_known & (view.shape.node != view.shape.node[row])
+                if wanted or (share[others] >= _MARKS_ELSEWHERE).any():
+                    yield self._ecn_finding(view, sink, row)
 
-    def _ecn_finding(self, view: FabricView, sink: Sink, reason: str) -> Finding:
-        device = int(view.shape.node[sink.row])
+    def _ecn_finding(self, view: FabricView, sink: Sink, row: int) -> Finding:
+        device = int(view.shape.node[row])
+        own = view.shape.rows_of(device)
+        silent = not np.nan_to_num(view.levels.now("ecn")[own]).any()
         return Finding(
             IncidentKind.LOSSLESS_MISCONFIG,
             Verdict.CONFIG,
@@ -132,14 +131,14 @@ class LosslessMisconfig:
             (view.device_cause(device, 0.85),),
             view.victims(sink.victims),
             (
-                view.evidence(sink.row, "ecn", "at least one mark per thousand packets"),
-                view.evidence(sink.row, "tx_use", "below 0.9"),
-                view.evidence(sink.row, "depth"),
+                view.evidence(row, "ecn", "at least one mark per thousand packets"),
+                view.evidence(row, "tx_use", "below 0.9"),
+                view.evidence(row, "depth"),
                 *view.tree(sink.victims),
             ),
             self.advice,
-            reason,
-            rows=(sink.row, *map(int, sink.victims)),
+            "ecn-silent" if silent else "ecn-late",
+            rows=tuple(dict.fromkeys((row, sink.row, *map(int, sink.victims)))),
         )
 
     def _global_pause(self, view: FabricView) -> Iterable[Finding]:
@@ -204,6 +203,17 @@ class LosslessMisconfig:
             reason,
             rows=(*map(int, rows), *map(int, np.setdiff1d(victims, rows))),
         )
+
+
+def _full_ports(view: FabricView, sink: Sink) -> list[int]:
+    """Ports of this end of pressure whose queue must be standing, and so must be marked."""
+    if sink.kind is not SinkKind.BUSY or sink.mass < _PRESSURE:
+        return []
+    rows = [sink.row] if view.use[sink.row] >= view.config.busy else []
+    onward = single_destination(view, sink.row)
+    if onward is not None and view.queue[onward] >= 0.5:
+        rows.append(onward)
+    return rows
 
 
 _EVIDENCE = {
