@@ -176,12 +176,17 @@ class IbsimAgent:
         self._bank = bank
         self._map[0] = bank
 
-    def _tell(self, command: dict[str, Any]) -> None:
-        """Have the server obey before going on."""
+    @property
+    def received(self) -> int:
+        """Datagrams that clients have sent so far."""
+        return self._tell({})
+
+    def _tell(self, command: dict[str, Any]) -> int:
+        """Have the server obey before going on; how many datagrams it has received."""
         if self._process is None:
-            return
+            return 0
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(command) + "\n")
         self._process.stdin.flush()
-        self._process.stdout.readline()
+        return int(self._process.stdout.readline() or 0)

@@ -28,8 +28,7 @@ ERROR, CONNECT, DISCONNECT, GET_PORT, GET_VENDOR, GET_GID = range(6)
 GET_GUID, GET_NODEINFO, GET_PORTINFO, SET_ISSM, GET_PKEYS = range(6, 11)
 _MAX_CLIENTS = 64
 _WHOLE_DATAGRAMS = 0x100
-# Clients that see all of a datagram say so. The others use libumad2sim, which cuts it at 224 bytes,
-# before the 64-bit transmit-wait: to them devices do not claim to have it.
+# Said by clients that see all of a datagram. libumad2sim cuts it before the 64-bit transmit-wait.
 _CLASS_PORT_INFO = 1
 _REQUEST, _MAD = 288, 32
 _PERFORMANCE, _SMI, _DIRECT = 0x04, 0x01, 0x81
@@ -119,9 +118,9 @@ class Image:
 class Client:
     """One attached client, and what it has not taken yet."""
 
-    def __init__(self, sock: socket.socket, node: int, reachable: set[int], *, whole: bool) -> None:
-        self.sock, self.node, self.reachable, self.whole = sock, node, reachable, whole
-        self.number = -1
+    def __init__(self, sock: socket.socket, number: int, node: int, *, whole: bool) -> None:
+        self.sock, self.number, self.node, self.whole = sock, number, node, whole
+        self.reachable: set[int] = set()
         self.backlog: deque[bytes] = deque()
 
 
@@ -137,6 +136,7 @@ class Server:
         self._control.bind(f"\0{self._name}:ctl\0".encode())
         self._control.settimeout(0)
         self._clients: dict[int, Client] = {}
+        self._served = 0
         self._late: deque[tuple[float, Client, bytes]] = deque()
         self._lost: deque[tuple[float, Client, bytes]] = deque()
 
@@ -168,7 +168,7 @@ class Server:
         return max(0.0, min(due) - monotonic()) if due else None
 
     def _obey(self, command: dict[str, Any]) -> None:
-        """One change of the subnet; answered with a line, so that the agent knows it is done."""
+        """One change of the subnet; answered with the number of datagrams received so far."""
         image = self._image
         for key, value in command.items():
             match key:
@@ -182,18 +182,18 @@ class Server:
                     image.take_lids(value)
         for client in self._clients.values():
             client.reachable = image.reachable(client.node)
-        sys.stdout.write("done\n")
+        sys.stdout.write(f"{self._served}\n")
         sys.stdout.flush()
 
     # Control messages
 
     def _take_control(self) -> None:
         message, sender = self._control.recvfrom(_CONTROL.size)
-        magic, number, kind, length, data = _CONTROL.unpack(message.ljust(_CONTROL.size, b"\0"))
+        magic, number, kind, size, data = _CONTROL.unpack(message.ljust(80, b"\0"))
         answer = self._controlled(kind, number, data)
         if answer is None:
             kind, answer = ERROR, data
-        reply = _CONTROL.pack(magic, number, kind, length, answer.ljust(64, b"\0")[:64])
+        reply = _CONTROL.pack(magic, number, kind, size, answer.ljust(64, b"\0")[:64])
         try:
             self._control.sendto(reply, sender)
         except OSError:
@@ -225,9 +225,9 @@ class Server:
             sock.close()
             return None
         sock.settimeout(0)
-        reachable = self._image.reachable(node)
-        self._clients[number] = Client(sock, node, reachable, whole=bool(pair & _WHOLE_DATAGRAMS))
-        self._clients[number].number = number
+        client = Client(sock, number, node, whole=bool(pair & _WHOLE_DATAGRAMS))
+        client.reachable = self._image.reachable(node)
+        self._clients[number] = client
         name = next(n for n, i in self._image.names.items() if i == node and n[1:2] == "-")
         return struct.pack("=III", number, pair, is_manager) + name.encode().ljust(32, b"\0")
 
@@ -271,6 +271,7 @@ class Server:
                 return
             if len(request) != _REQUEST:
                 continue
+            self._served += 1
             reply = self._answer(client, request)
             if reply is None or (self._loss and self._random.random() < self._loss):
                 # As the kernel does: the request comes back, marked as timed out.
@@ -313,7 +314,7 @@ class Server:
         if data is not None:
             if code != _CLASS_PORT_INFO:
                 data = request[_MAD + 64 : _MAD + 66] + data[2:]
-            elif not whole:
+            elif not whole:  # do not claim what the client would read as garbage
                 data = data[:4] + bytes(4) + data[8:]
             return _reply(request, 0, data)
         known = self._image.port_attribute(code | _PERFORMANCE << 8, place[0], 1) is not None
@@ -333,9 +334,9 @@ class Server:
             data = self._image.node_attribute(code, node)
             if data is not None and code == _NODE_INFO:
                 data = _arrived(data, arrival)
-        if data is None:
-            return _reply(request, _UNSUPPORTED_ATTRIBUTE, request[_MAD + 64 :])
-        return _reply(request, 0, data + request[_MAD + 64 + len(data) :])
+        status = _UNSUPPORTED_ATTRIBUTE if data is None else 0
+        data = data or b""
+        return _reply(request, status, data + request[_MAD + 64 + len(data) :])
 
     def _send(self, client: Client, reply: bytes) -> None:
         if client.backlog:
@@ -394,7 +395,7 @@ def _reply(request: bytes, status: int, data: bytes) -> bytes:
 
 
 if __name__ == "__main__":
-    server = Server(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
+    server = Server(json.loads(Path(sys.argv[1]).read_text()))
     sys.stdout.write("ready\n")
     sys.stdout.flush()
     server.run()

@@ -1,0 +1,271 @@
+"""InfiniBand: datagrams a second, and what one costs beside the tools that people run today.
+
+Against a real subnet in software (`ibsim`, `opensm`, 2,240 switch ports) product and peers take
+turns and read the same attribute groups; a datagram is what leaves the client's own port, counted
+there. Cost is wall time, with the client's CPU time beside it. ibsim answers at once, as no real
+subnet does; our own server takes a millisecond, which a client that waits for each answer pays in
+full. Last, 100,000 ports.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+import statistics
+import subprocess
+import tempfile
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from support import ibsim, require
+
+from fabricmon.api import Context, Target
+from fabricmon.clock import SystemClock
+from fabricmon.collectors.infiniband import InfinibandCollector
+from fabricmon.formats.ibfabric import IbFabric
+from fabricmon.selfmon import Reporter
+from fabricmon.simulate.agents.ibsim import IbsimAgent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from fabricmon.model.readings import Poll
+
+_TARGET = Target("pod", "subnet", "")
+_ROUNDS = 5
+_LEAVES, _HOSTS, _SPINES = 32, 16, 24
+_TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass
+class Cost:
+    """Wall and CPU seconds, and datagrams, of each round; ports read in each."""
+
+    ports: int = 0
+    wall: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+    mads: list[int] = field(default_factory=list)
+
+    @property
+    def per_port(self) -> float:
+        """Wall microseconds a port, the median round."""
+        return statistics.median(self.wall) / self.ports * 1e6
+
+    def per_mad(self, times: list[float]) -> float:
+        """Microseconds a datagram, the median round."""
+        return statistics.median(t / m * 1e6 for t, m in zip(times, self.mads, strict=True))
+
+
+def _row(metric: str, value: float, unit: str, peer: str = "", peer_value: float = 0.0) -> Any:
+    return {
+        "bench": "infiniband",
+        "metric": metric,
+        "value": round(value, 4),
+        "unit": unit,
+        "peer": peer or None,
+        "peer_value": round(peer_value, 4) if peer else None,
+        "ratio": round(peer_value / value, 2) if peer else None,
+    }
+
+
+@contextmanager
+def _collector(environment: dict[str, str], prefix: list[str]) -> Iterator[InfinibandCollector]:
+    clock = SystemClock()
+    # Sweeps only where they are asked for.
+    settings = InfinibandCollector.Config(
+        read="native", command_prefix=prefix, environment=environment, rediscover=3600, timeout=2
+    )
+    made = InfinibandCollector(settings, [_TARGET], Context(clock, Reporter(clock)))
+    try:
+        yield made
+    finally:
+        asyncio.run(made.stop())
+
+
+def _worker_cpu(collector: InfinibandCollector) -> float:
+    """CPU seconds of the datagram worker."""
+    way: Any = collector._ways.get(_TARGET.name)
+    if way is None or way._pump._process is None:
+        return 0.0
+    fields = Path(f"/proc/{way._pump._process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS_A_SECOND
+
+
+def _cpu(collector: InfinibandCollector) -> float:
+    return time.process_time() + _worker_cpu(collector)
+
+
+def _poll(collector: InfinibandCollector, into: Cost | None = None) -> Poll:
+    cpu, begun = _cpu(collector), time.perf_counter()
+    poll = asyncio.run(_one(collector))
+    wall = time.perf_counter() - begun
+    if into is not None:
+        into.wall.append(wall)
+        into.cpu.append(_cpu(collector) - cpu)
+        way: Any = collector._ways[_TARGET.name]
+        into.mads.append(len(way._counters._plan.requests.mads))
+        into.ports = sum(len(batch.ports) for batch in poll.batches)
+    assert not poll.lost, poll.lost
+    return poll
+
+
+async def _one(collector: InfinibandCollector) -> Poll:
+    way: Any = collector._ways.get(_TARGET.name)
+    if way is not None:
+        way.lock = asyncio.Lock()  # each poll of the benchmark is a loop of its own
+    return await collector.poll(_TARGET)
+
+
+def _sent(collector: InfinibandCollector) -> int:
+    """Packets that left the client's port so far."""
+    (batch,) = _poll(collector).batches
+    port = (ibsim.host_name(0, 0).split()[0], "mlx5_0/1")
+    row = list(zip(batch.ports.device, batch.ports.port, strict=True)).index(port)
+    k = next(i for i, c in enumerate(batch.columns) if c.counter.id == "tx_packets")
+    return int(batch.values[k, row])
+
+
+def _tool(environment: dict[str, str], *command: str) -> tuple[float, float]:
+    """Wall and CPU seconds of one run of a tool inside the subnet."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    begun = time.perf_counter()
+    with tempfile.TemporaryDirectory() as scratch:
+        done = subprocess.run(
+            [require("ibsim-run"), require(command[0]), *command[1:]],
+            cwd=scratch,
+            env={**os.environ, **environment},
+            timeout=120,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    wall = time.perf_counter() - begun
+    assert done.returncode in {0, 1}, done.stdout[-300:] + done.stderr[-300:]
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return wall, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def _compared(where: str, product: Cost, peers: dict[str, Cost]) -> Iterator[dict[str, object]]:
+    rate = statistics.median(m / t for m, t in zip(product.mads, product.wall, strict=True))
+    yield _row(f"{where}: datagrams a second", rate, "MAD/s")
+    for name, cost in peers.items():
+        yield _row(f"{where}: wall per port", product.per_port, "µs", name, cost.per_port)
+        for what, own, other in (
+            ("wall", product.wall, cost.wall),
+            ("client CPU", product.cpu, cost.cpu),
+        ):
+            metric = f"{where}: {what} per datagram"
+            yield _row(metric, product.per_mad(own), "µs", name, cost.per_mad(other))
+
+
+_SWEEP = "ibqueryerrors"
+_SINGLE = "perfquery -x per switch"
+
+
+def _commands(lid: int) -> dict[str, tuple[str, ...]]:
+    """The peers: the same attribute group as ours, for the whole subnet and for one switch."""
+    return {
+        _SWEEP: ("ibqueryerrors", "--skip-sl", "--counters"),
+        _SINGLE: ("perfquery", "-x", str(lid), "1-40"),
+    }
+
+
+def _against_tools() -> Iterator[dict[str, object]]:
+    """Real ibsim: the client's own port counts the datagrams it sends."""
+    net = ibsim.net_text(_LEAVES, _HOSTS, _SPINES)
+    host = f"H-{ibsim.host_guid(0, 0):016x}"
+    product, peers = Cost(), {_SWEEP: Cost(), _SINGLE: Cost()}
+    with (
+        tempfile.TemporaryDirectory() as scratch,
+        ibsim.subnet(net, Path(scratch), host) as world,
+        _collector(world.environment, [require("ibsim-run")]) as collector,
+    ):
+        poll = _poll(collector)
+        own = _sent(collector)
+        overhead = _sent(collector) - own  # datagrams of one poll, to take off below
+        way: Any = collector._ways[_TARGET.name]
+        lid = way.known.fabric.nodes[ibsim.leaf_guid(0)].lid
+        for _ in range(_ROUNDS):
+            _poll(collector, product)
+            for name, command in _commands(lid).items():
+                before = _sent(collector)
+                wall, cpu = _tool(world.environment, *command)
+                peers[name].wall.append(wall)
+                peers[name].cpu.append(cpu)
+                peers[name].mads.append(_sent(collector) - before - overhead)
+                peers[name].ports = 40 if name == _SINGLE else product.ports
+    yield _row("ibsim: switch ports", (_LEAVES + _SPINES) * 40, "ports")
+    yield _row("ibsim: ports read a poll", sum(len(b.ports) for b in poll.batches), "ports")
+    yield from _compared("ibsim", product, peers)
+
+
+def _tree(switches: int, ports: int) -> IbFabric:
+    """Switches in a tree and one host to ask from; every port counts, linked or not."""
+    fabric = IbFabric()
+    guids = [ibsim.leaf_guid(i) for i in range(switches)]
+    for i, guid in enumerate(guids):
+        node = fabric.node(guid, "switch")
+        node.description, node.port_count, node.device_id = f"switch-{i}", ports, 0xD2F2
+    waiting = iter(guids[1:])
+    for guid in guids:
+        for port, below in zip(range(2, ports + 1), waiting, strict=False):
+            fabric.connect((guid, port), (below, 1))
+    host = fabric.node(ibsim.host_guid(0, 0), "host")
+    host.description, host.port_count = ibsim.host_name(0, 0), 1
+    fabric.connect((host.guid, 1), (guids[0], 1))
+    for node in fabric.nodes.values():
+        for port in node.ports.values():
+            port.width, port.speed = "4x", "NDR"
+    fabric.give_lids()
+    return fabric
+
+
+def _with_latency(latency_s: float = 0.001) -> Iterator[dict[str, object]]:
+    """Our own server: every answer takes as long as it does on a real subnet."""
+    where = "own server, 1 ms latency"
+    product, peers = Cost(), {_SWEEP: Cost(), _SINGLE: Cost()}
+    with (
+        IbsimAgent(_tree(42, 40)) as agent,
+        _collector(agent.environment, [require("ibsim-run")]) as collector,
+    ):
+        agent.set_wire(latency_s, timeout_s=2.0)
+        poll = _poll(collector)
+        lid = agent.fabric.nodes[ibsim.leaf_guid(0)].lid
+        for _ in range(3):
+            _poll(collector, product)
+            for name, command in _commands(lid).items():
+                before = agent.received
+                wall, cpu = _tool(agent.environment, *command)
+                peers[name].wall.append(wall)
+                peers[name].cpu.append(cpu)
+                peers[name].mads.append(agent.received - before)
+                peers[name].ports = 40 if name == _SINGLE else product.ports
+    yield _row(f"{where}: ports read a poll", sum(len(b.ports) for b in poll.batches), "ports")
+    yield from _compared(where, product, peers)
+
+
+def _whole_site(switches: int = 2500) -> Iterator[dict[str, object]]:
+    """Our own server with 100,000 ports, 64-bit counters in one attribute.
+
+    Without ibsim's shim, which cuts datagrams before the 64-bit transmit-wait.
+    """
+    where, cost = "own server, 100,000 ports", Cost()
+    with IbsimAgent(_tree(switches, 40)) as agent, _collector(agent.environment, []) as collector:
+        _poll(collector)
+        for _ in range(3):
+            poll = _poll(collector, cost)
+    yield _row(f"{where}: ports read a poll", sum(len(b.ports) for b in poll.batches), "ports")
+    yield _row(f"{where}: wall of a poll", statistics.median(cost.wall), "s")
+    yield _row(f"{where}: client CPU of a poll", statistics.median(cost.cpu), "s")
+    yield from _compared(where, cost, {})
+
+
+def run() -> Iterator[dict[str, object]]:
+    """Every row."""
+    yield from _against_tools()
+    yield from _with_latency()
+    yield from _whole_site()
