@@ -136,12 +136,12 @@ class GnmiDecoder:
             elif text != b"[":  # a bare top-level list: its entries are records of their own
                 self._open_line = self.line
                 self._gather(line)
-        elif text.strip(b"], \t}"):
-            at = text.find(b"{")
+        elif text.strip(b"], \t}") and not self._text_line(line.rstrip(_BLANK)):
+            at = text.find(b"{")  # telegraf logs records behind a word of its own
             document = gnmi_json.loads(text[at:]) if at > 0 else None
             if document is not None:
                 self._take(document, self.line, text)
-            elif not self._text_line(line.rstrip(_BLANK)):
+            else:
                 self._skip(self.line, "not a record", text)
 
     def _text_line(self, line: bytes) -> bool:
