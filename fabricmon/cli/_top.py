@@ -89,7 +89,7 @@ class Top(App[None]):
             status = get(self._url, "/api/v1/status", *self._login)
             fabrics = [one["name"] for one in status["fabrics"]] or [""]
             fabric = fabrics[self._fabric % len(fabrics)]
-            query = urlencode({"fabric": fabric, "sort": sort, "limit": _ROWS, "q": text})
+            query = urlencode({"fabric": fabric, "sort": sort, "limit": _ROWS, "q": _words(text)})
             incidents = get(self._url, f"/api/v1/incidents?fabric={quote(fabric)}", *self._login)
             ports = get(self._url, f"/api/v1/ports?{query}", *self._login)
         except click.ClickException as error:
@@ -166,6 +166,11 @@ class Top(App[None]):
         self.query_one("#filter", Input).remove_class("open")
         self.query_one("#ports", DataTable).focus()
         self._ask()
+
+
+def _words(text: str) -> str:
+    """A port may be typed as it is shown, `leaf1[Ethernet2`; the API takes words."""
+    return text.replace("[", " ").replace("]", "")
 
 
 def _incident_row(incident: dict[str, Any]) -> list[Text]:
