@@ -1,6 +1,5 @@
-"""How good is it? Incidents against labels, event by event.
+"""How good is it? Incidents against labels (`formats.interchange.Label`), by event.
 
-labels     what was really wrong, from `labels.json`
 watch      what the product said over a run, taken from its snapshots
 match      which incident answers which label
 figures    precision, recall, cause, kind, victims, delay, false alarms, with intervals
@@ -10,14 +9,11 @@ render     the figures as Markdown and HTML with inline plots
 
 from fabricmon.evaluate.baselines import baselines
 from fabricmon.evaluate.figures import Figures, score
-from fabricmon.evaluate.labels import Label, Labels
 from fabricmon.evaluate.render import to_html, to_markdown
 from fabricmon.evaluate.watch import Observed, Run, Watcher
 
 __all__ = [
     "Figures",
-    "Label",
-    "Labels",
     "Observed",
     "Run",
     "Watcher",

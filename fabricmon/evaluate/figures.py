@@ -83,8 +83,8 @@ class Figures:
             right = [cables.right(cause, label) for cause in judged.causes[:3]]
             self.causes.append((bool(right) and right[0], any(right)))
         if label.victims:
-            union = judged.victims | label.victims
-            self.jaccard.append(len(judged.victims & label.victims) / len(union))
+            hurt = frozenset(label.victims)
+            self.jaccard.append(len(judged.victims & hurt) / len(judged.victims | hurt))
 
     def to_json(self) -> dict[str, Any]:
         """The stable form of `evaluate -o json`; null where nothing was tried."""

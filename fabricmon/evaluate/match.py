@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from fabricmon.evaluate.labels import Label
     from fabricmon.evaluate.watch import Observed, Run
+    from fabricmon.formats.interchange import Label
     from fabricmon.model.topology import PortId
 
 MERGE_POLLS = 3

@@ -13,7 +13,7 @@ from fabricmon.model.topology import PortId, Topology
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from fabricmon.evaluate.labels import Labels
+    from fabricmon.formats.interchange import Label
     from fabricmon.model.snapshot import Snapshot
 
 THRESHOLD = 0.02
@@ -61,7 +61,7 @@ class Run:
 
     name: str
     observed: tuple[Observed, ...]
-    labels: Labels
+    labels: tuple[Label, ...]
     topology: Topology
     poll_s: float
     start_ns: int
@@ -114,7 +114,7 @@ class Watcher:
             self._alarms.append((now, tuple(ids[row] for row in rows)))
         self._before = above
 
-    def run(self, name: str, labels: Labels, **tags: str) -> Run:
+    def run(self, name: str, labels: tuple[Label, ...], **tags: str) -> Run:
         """The run as far as it was seen."""
         observed = [Observed.of(i, self._opened[id_]) for id_, i in self._incidents.items()]
         return Run(
