@@ -21,7 +21,7 @@ from fabricmon.collectors.guard import Guard
 from fabricmon.config import RecordConfig
 from fabricmon.diagnose import DiagnoseConfig, Diagnoser
 from fabricmon.errors import ConfigError, FormatError, PluginError
-from fabricmon.formats import interchange
+from fabricmon.formats import cabling, interchange
 from fabricmon.model.maintenance import Maintenance
 from fabricmon.model.ports import PortTable
 from fabricmon.model.stream import Tick
@@ -261,7 +261,11 @@ def _shape(fabric: FabricConfig, context: Context) -> Iterator[Topology]:
     if path is None:
         return
     try:
-        yield interchange.read_topology(path.read_bytes(), str(path))
+        data = path.read_bytes()
+        if cabling.sniff(data[:4096]):  # a plan of cables made for another tool
+            yield cabling.read(data.decode("utf-8", "replace"), file=str(path), device=path.stem)
+        else:
+            yield interchange.read_topology(data, str(path))
     except (OSError, FormatError) as error:
         context.report.emit(Event.DISCOVERY_FAILED, str(path), error=str(error))
 

@@ -53,10 +53,12 @@ class HostFields:
     def __init__(self, mappings: Iterable[HostMapping]) -> None:
         """Later mappings win where two know one field."""
         self._leaves: dict[str, _Leaf] = {}
+        self.rows: list[FieldRow] = []
         self.unmatched: Tally[str] = Tally()
         """Fields that no row knows, with how often they came."""
         for mapping in mappings:
             for row in mapping.rows:
+                self.rows.append(row)
                 self._add(row)
 
     @classmethod

@@ -1,17 +1,19 @@
 """Collector of hosts: sysfs and ethtool of this machine, dumps of them, or an exporter's page.
 
-The target's address says which: `/sys` (or wherever the host's is mounted), a file or folder of
-`ethtool -S` texts, exporter pages or a copied sysfs tree, or `http://host:9100/metrics`.
+The target's address says which: `/sys` (or wherever the host's is mounted, or a copy of it with
+`ethtool -S` texts in a folder `ethtool` beside `class`), a file or folder of such texts or exporter
+pages, or `http://host:9100/metrics`.
 Options: `device` names the host, `lldp: true` asks `lldpctl` for cables.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
     from fabricmon.api import Context, Target
     from fabricmon.formats.base import BadRecord
+    from fabricmon.formats.sysfs import PortFiles
 
 
 class HostConfig(Settings):
@@ -38,6 +41,9 @@ class HostConfig(Settings):
 
     mappings: list[Path] = []
     """Folders with mapping files of your own; they win over the built-in ones."""
+    names: Literal["auto", "hca", "netdev"] = "auto"
+    """What a port is called: `mlx5_0/1`, or its network interface. `auto` takes the interface of
+    Ethernet ports, since that is what LLDP and ethtool know, and the HCA's port of InfiniBand."""
     ethtool: bool = True
     """Also read driver statistics of this machine's interfaces."""
     max_page: Annotated[Size, Field(ge=1024)] = 64 << 20
@@ -141,7 +147,6 @@ class _Host:
         self._batches = BatchBuilder(target.name)
         self._ethtool = kernel.Ethtool()
         self._infiniband: set[str] = set()
-        self._ports_of: dict[str, str] = {}
         self._lost: dict[Reason, int] = {}
 
     def _name(self) -> str:
@@ -173,12 +178,13 @@ class _Host:
         return self._done(f"{self._target.address}: no counters there")
 
     def _sysfs(self, folder: Path) -> None:
-        self._ports_of = kernel.netdevs(folder)
-        nets = {port: net for net, port in self._ports_of.items()}
+        nets = {port: net for net, port in kernel.netdevs(folder).items()}
+        texts = self._texts(Path(self._target.address) / "ethtool")
         live = self._config.ethtool and self._target.address.rstrip("/") == "/sys"
         for port in kernel.host_ports(folder):
             fields: dict[str, object] = dict(port.fields)
             net = nets.get(port.name)
+            fields.update(texts.get(net or "", {}))
             if live and net is not None and not port.infiniband:
                 try:
                     fields.update(self._ethtool.read(net))
@@ -186,7 +192,23 @@ class _Host:
                     self._lost[Reason.NOT_FOUND] = self._lost.get(Reason.NOT_FOUND, 0) + 1
             if port.infiniband:
                 self._infiniband.add(self.device)
-            self._add(self.device, port.name, fields)
+            self._add(self.device, self._named(port, net), fields)
+
+    def _named(self, port: PortFiles, net: str | None) -> str:
+        by_net = self._config.names == "netdev" or (
+            self._config.names == "auto" and not port.infiniband
+        )
+        return net if net is not None and by_net else port.name
+
+    def _texts(self, folder: Path) -> dict[str, dict[str, object]]:
+        """Driver statistics by interface, as texts named after it."""
+        found: dict[str, dict[str, object]] = {}
+        for file in sorted(folder.glob("*.txt")):
+            with contextlib.suppress(OSError):
+                lines = file.read_text(encoding="utf-8", errors="replace").splitlines()
+                for interface, fields in ethtool.interfaces(lines, self._bad, str(file)):
+                    found[interface or file.stem] = fields
+        return found
 
     def _dump(self, file: Path) -> None:
         try:
@@ -238,7 +260,12 @@ class _Host:
     def renamed(self, topology: Topology) -> Topology:
         """Cables of interfaces as cables of the ports that counters are known under."""
         folder = kernel.class_folder(self._target.address)
-        names = kernel.netdevs(folder) if folder is not None else self._ports_of
+        names: dict[str, str] = {}
+        if folder is not None:
+            nets = {port: net for net, port in kernel.netdevs(folder).items()}
+            for port in kernel.host_ports(folder):
+                if (net := nets.get(port.name)) is not None:
+                    names[net] = self._named(port, net)
 
         def renamed(end: PortId) -> PortId:
             own = end.device == self.device and end.port in names

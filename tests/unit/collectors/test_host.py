@@ -68,10 +68,12 @@ def tree(root: Path) -> Path:
     return root
 
 
-def collector(address: object, context: Context, **options: object) -> tuple[HostCollector, Target]:
+def collector(
+    address: object, context: Context, names: str = "hca", **options: object
+) -> tuple[HostCollector, Target]:
     """A collector with one target."""
     target = Target("f", "gpu1", str(address), options=options)
-    return HostCollector(HostConfig(), [target], context), target
+    return HostCollector(HostConfig(names=names), [target], context), target
 
 
 def readings(batches: tuple[ReadingBatch, ...]) -> dict[tuple[str, str, int], object]:
@@ -111,6 +113,18 @@ async def test_a_sysfs_tree(tmp_path: Path, context: Context) -> None:
     assert topology is not None
     assert [node.kind for node in topology.nodes] == ["host"]
     assert kernel.netdevs(tmp_path / "class" / "infiniband") == {"ens1": "mlx5_0/1"}
+
+
+async def test_names_of_ports(tmp_path: Path, context: Context) -> None:
+    """By default an Ethernet port goes by its interface, with the ethtool text of that name."""
+    (tree(tmp_path) / "ethtool").mkdir()
+    (tmp_path / "ethtool" / "ens1.txt").write_text(ETHTOOL)
+    source, target = collector(tmp_path, context, "auto")
+    found = readings((await source.poll(target)).batches)
+    assert found["ens1", "rx_pfc_ns", 3] == 2_500_000
+    assert found["ens1", "rx_bytes", -1] == 2**64 - 1
+    assert found["ens1", "cnp_sent", -1] == 42
+    assert found["mlx5_1/1", "tx_bytes", -1] == 20
 
 
 async def test_keeps_the_promises_of_a_collector(tmp_path: Path, context: Context) -> None:
