@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pytest
 from support import ibsim, require
 
@@ -12,13 +13,17 @@ from fabricmon.api import Context, Target
 from fabricmon.clock import SystemClock
 from fabricmon.collectors.infiniband import InfinibandCollector
 from fabricmon.errors import PollError, Reason
+from fabricmon.model.ports import PortTable
 from fabricmon.model.readings import ReadingBatch, State
+from fabricmon.model.topology import PortId
+from fabricmon.normalize import Normalizer
 from fabricmon.selfmon import Reporter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from fabricmon.model.readings import Poll
+    from fabricmon.model.ports import PortTable
+from fabricmon.model.readings import Poll
 
 pytestmark = pytest.mark.wire
 TARGET = Target("pod", "subnet", "")
@@ -173,3 +178,39 @@ async def test_a_tool_that_hangs_is_killed_at_its_deadline(small: ibsim.Subnet) 
         await collector.poll(TARGET)
     await collector.stop()
     assert caught.value.reason is Reason.TIMEOUT
+
+
+async def test_the_stall_of_the_driven_port_rises_by_the_right_amount_and_of_no_other(
+    small: ibsim.Subnet, read: str
+) -> None:
+    """Ticks of 8 bytes at 200 Gb/s over the measured time; a full counter is saturated."""
+    collector = make(small, read)
+    leaf, table = f"S-{ibsim.leaf_guid(0):016x}", PortTable()
+    normalizer = Normalizer(table, "pod", collector._context)
+    frames = []
+    try:
+        shape = await collector.discover(TARGET)
+        assert shape is not None
+        table.adopt(shape)
+        small.set_counter(leaf, 1, 0)
+        times = []
+        for ticks in (0, 1_000_000_000, 0xFFFFFFFF):
+            small.set_counter(leaf, 1, ticks)
+            (batch,) = (await collector.poll(TARGET)).batches
+            normalizer.absorb(batch)
+            at = int(batch.time_ns[batch.ports.device.index("leaf-1")])
+            times.append(at)
+            frames.append(normalizer.tick(at + 1, 1.0))
+            await asyncio.sleep(0.7)
+    finally:
+        await collector.stop()
+    row = table.row(PortId("leaf-1", "1"))
+    assert row is not None
+    elapsed = (times[1] - times[0]) / 1e9
+    stall = frames[1].ratios.stall
+    assert stall[row] == pytest.approx(1e9 * 8 / (25e9 * elapsed), rel=0.05)
+    others = np.delete(stall, row)
+    assert np.nansum(others) == 0.0
+    wait = frames[2].row("tx_wait_ticks")
+    assert wait is not None
+    assert frames[2].state[wait, row] == State.SATURATED

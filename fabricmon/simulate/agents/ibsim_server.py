@@ -5,8 +5,8 @@ memory-mapped image, written by `ibsim.IbsimAgent`, in two banks of which one is
 the standard library alone and answers tens of thousands of datagrams a second.
 
 The protocol (linux-rdma/ibsim, `include/ibsim.h`) is local datagrams in the abstract namespace:
-`NAME:ctl` takes 80-byte control messages, `NAME:out<i>` and the client's `NAME:in<pid>` exchange
-288-byte requests: five 32-bit words, padding, a 64-bit length, and the management datagram.
+`NAME:ctl` takes 80-byte control messages; `NAME:out<i>` and the client's `NAME:in<pid>` exchange
+requests of five 32-bit words, padding, a 64-bit length, and the 256 bytes of the datagram.
 """
 
 from __future__ import annotations
@@ -27,13 +27,12 @@ _CONTROL = struct.Struct("=IIII64s")
 ERROR, CONNECT, DISCONNECT, GET_PORT, GET_VENDOR, GET_GID = range(6)
 GET_GUID, GET_NODEINFO, GET_PORTINFO, SET_ISSM, GET_PKEYS = range(6, 11)
 _MAX_CLIENTS = 64
-_WHOLE_DATAGRAMS = 0x100
 # Said by clients that see all of a datagram. libumad2sim cuts it before the 64-bit transmit-wait.
+_WHOLE_DATAGRAMS = 0x100
 _CLASS_PORT_INFO = 1
 _REQUEST, _MAD = 288, 32
 _PERFORMANCE, _SMI, _DIRECT = 0x04, 0x01, 0x81
-_NODE_INFO, _PORT_INFO = 0x11, 0x15
-_GET = 0x01
+_GET, _NODE_INFO, _PORT_INFO = 0x01, 0x11, 0x15
 _UNSUPPORTED_METHOD, _UNSUPPORTED_ATTRIBUTE, _BAD_PARAMETER = 2 << 2, 3 << 2, 7 << 2
 _TIMED_OUT = (110).to_bytes(4, "big")
 IMAGE_HEADER = 16
@@ -203,11 +202,11 @@ class Server:
         if kind == CONNECT:
             return self._connect(data)
         client = self._clients.get(number)
-        if client is None:
-            return data if kind == DISCONNECT else None
         if kind == DISCONNECT:
             self._forget(number)
             return data
+        if client is None:
+            return None
         return self._described(kind, client.node, data)
 
     def _connect(self, data: bytes) -> bytes | None:
