@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from fabricmon.errors import ConfigError
 from fabricmon.selfmon import Event
 from fabricmon.web.api.history import History
 from fabricmon.web.config import split_address
@@ -43,7 +44,7 @@ class WebServer:
         """The port it listens on, once started."""
 
     async def start(self) -> None:
-        """Listen. Raises `ConfigError` for a bad web config file, `OSError` for a taken port."""
+        """Listen. Raises `ConfigError` for a bad web config file or an address that is taken."""
         from fabricmon.web.routes import make_site  # noqa: PLC0415 - see there
 
         self._file.load()
@@ -58,17 +59,28 @@ class WebServer:
         )
         self._runner, self._live = site.runner, site.live
         await self._runner.setup()
-        host, port = split_address(self._config.listen_address)
-        self._listener = await asyncio.get_running_loop().create_server(
-            self._admit,
-            host,
-            port,
-            ssl=self._file.tls,
-            ssl_handshake_timeout=self._config.request_timeout if self._file.tls else None,
-            backlog=_BACKLOG,
-        )
+        self._listener = await self._listen()
         self.port = self._listener.sockets[0].getsockname()[1]
         self._context.report.emit(Event.LISTENING, address=self.url)
+
+    async def _listen(self) -> asyncio.Server:
+        host, port = split_address(self._config.listen_address)
+        tls = self._file.tls
+        try:
+            return await asyncio.get_running_loop().create_server(
+                self._admit,
+                host,
+                port,
+                ssl=tls,
+                ssl_handshake_timeout=self._config.request_timeout if tls else None,
+                backlog=_BACKLOG,
+            )
+        except OSError as error:
+            await self.stop()
+            raise ConfigError(
+                f"cannot listen on {self._config.listen_address}: {error.strerror or error}",
+                key="web.listen_address",
+            ) from error
 
     async def stop(self) -> None:
         """Stop listening, end what runs."""

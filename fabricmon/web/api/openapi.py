@@ -121,7 +121,7 @@ _SCHEMAS: dict[str, Any] = {
                 queue=_maybe(_INT),
                 unit=_STRING,
                 help=_STRING,
-                total=_INT,
+                total=_maybe(_INT),
                 rate=_maybe(_NUMBER),
                 state=_STRING,
             )
@@ -257,6 +257,8 @@ _STATUS = _object(
     ready=_BOOL,
     user=_maybe(_STRING),
     may_write=_BOOL,
+    last_reload_successful=_maybe(_BOOL),
+    last_reload_at=_maybe(_TIME),
     fabrics=_list(_ref("Fabric")),
 )
 _PORTS = _object(fabric=_STRING, time=_TIME, total=_INT, offset=_INT, ports=_list(_ref("Port")))

@@ -105,11 +105,23 @@ class Api:
                 "ready": self._state.ready(),
                 "user": request.get(USER),
                 "may_write": self._gate.authenticates,
+                **self._reloads(),
                 "fabrics": [
                     view.fabric_json(one) for _, one in sorted(self._state.snapshots().items())
                 ],
             }
         )
+
+    def _reloads(self) -> dict[str, Any]:
+        """How the last reload went; None before the daemon has started."""
+        read = self._context.report.metrics.registry.get_sample_value
+        at = read("fabricmon_config_last_reload_success_timestamp_seconds")
+        return {
+            "last_reload_successful": bool(read("fabricmon_config_last_reload_successful"))
+            if at
+            else None,
+            "last_reload_at": rfc3339(round(at * 1e9)) if at else None,
+        }
 
     def _known_incidents(self) -> list[dict[str, Any]]:
         """Open ones, worst first, then closed ones, latest first."""

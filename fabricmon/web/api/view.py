@@ -172,7 +172,7 @@ def _port_counters(snapshot: Snapshot, row: int) -> list[dict[str, Any]]:
             "queue": None,
             "unit": counter.unit,
             "help": counter.help,
-            "total": int(frame.total[k, row]),
+            "total": _total(frame.total[k, row], frame.state[k, row]),
             "rate": _number(frame.rate[k, row]),
             "state": State(int(frame.state[k, row])).name.lower(),
         }
@@ -188,13 +188,18 @@ def _queue_counters(snapshot: Snapshot, row: int) -> list[dict[str, Any]]:
             "queue": queue,
             "unit": counter.unit,
             "help": counter.help,
-            "total": int(frame.queue_total[k, row, q]),
+            "total": _total(frame.queue_total[k, row, q], frame.queue_state[k, row, q]),
             "rate": _number(frame.queue_rate[k, row, q]),
             "state": State(int(frame.queue_state[k, row, q])).name.lower(),
         }
         for k, counter in enumerate(frame.queue_counters)
         for q, queue in enumerate(frame.queues)
     ]
+
+
+def _total(total: Any, state: Any) -> int | None:
+    """The count, None where there is none: a zero would claim that nothing happened."""
+    return None if state in (State.MISSING, State.UNSUPPORTED) else int(total)
 
 
 def _signals(window: Window | None, row: int) -> dict[str, Any]:

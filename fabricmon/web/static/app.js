@@ -82,6 +82,7 @@ function App() {
     </header>
     <main id="main" tabindex="-1" ref=${main}>
       <${Problem} error=${status.error} />
+      <${Problem} error=${status.data?.last_reload_successful === false && `The last reload was refused; the config of ${clock(status.data.last_reload_at)} is still used. The log says why.`} />
       ${fabric || page === "targets" ? view : html`<p role="status">Waiting for the first poll.</p>`}
     </main>`;
 }

@@ -64,8 +64,8 @@ export function PortView({ fabric, device, port, version }) {
       ${grouped(data.rates).map(([title, series]) => html`<${Plot} key=${title} title=${title} times=${data.rates.times} series=${series} format=${(v) => scaled(v)} />`)}
     </div>
     <h2>Counters</h2>
-    <${Table} caption="As of the last tick; a rate that is not known says why" rows=${data.counters} columns=${[
-      ["Counter", (c) => html`<span title=${c.help}>${c.counter}</span>`], ["Queue", (c) => c.queue ?? "", true], ["Total", (c) => c.total.toLocaleString("en"), true],
+    <${Table} caption="As of the last tick; a rate that is not known says why" rows=${[...data.counters].sort((a, b) => (a.total == null) - (b.total == null))} columns=${[
+      ["Counter", (c) => html`<span title=${c.help}>${c.counter}</span>`], ["Queue", (c) => c.queue ?? "", true], ["Total", (c) => (c.total == null ? "" : c.total.toLocaleString("en")), true],
       ["A second", (c) => (c.rate == null ? c.state : scaled(c.rate)), true], ["Unit", (c) => c.unit], ["State", (c) => c.state], ["What it is", (c) => c.help]]} />
     <${Table} caption="Levels" rows=${Object.entries(data.gauges).filter(([, v]) => v != null)} empty="none are read" columns=${[["Level", ([name]) => name], ["Value", ([, v]) => scaled(v), true]]} />`;
 }

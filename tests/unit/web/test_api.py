@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from support.webstate import Served
 
+    from fabricmon.api import Context
     from fabricmon.model.snapshot import Snapshot
 
     Serve = Callable[..., AbstractAsyncContextManager[Served]]
@@ -132,6 +133,29 @@ async def test_ports_come_worst_first_in_pages(serve: Serve) -> None:
         assert [port["port"] for port in narrow["ports"]] == ["up0", "up1"]
         for bad in ("sort=age", "limit=1001", "limit=-1", "offset=x"):
             assert (await served.get(f"/api/v1/ports?{bad}"))[0] == 400
+
+
+async def test_a_refused_reload_is_in_the_status(serve: Serve, context: Context) -> None:
+    """Whether the last reload was accepted, and when one last was."""
+    async with serve() as served:
+        assert (await _json(served, "/api/v1/status"))["last_reload_successful"] is None
+        context.report.metrics.reload_time.set(1_700_000_000)
+        context.report.metrics.reload_ok.set(0)
+        status = await _json(served, "/api/v1/status")
+        assert status["last_reload_successful"] is False
+        assert status["last_reload_at"] == "2023-11-14T22:13:20.000Z"
+
+
+async def test_a_count_that_is_not_there_is_not_zero(serve: Serve) -> None:
+    """A counter that is missing or not supported has no total."""
+    async with serve() as served:
+        snapshot = _snapshot()
+        snapshot.frame.state[0, 2] = State.MISSING
+        snapshot.frame.queue_state[0, 2, 1] = State.UNSUPPORTED
+        _give(served, snapshot)
+        port = await _json(served, "/api/v1/port?device=leaf0&port=up1")
+        none = {(c["counter"], c["queue"]) for c in port["counters"] if c["total"] is None}
+        assert none == {("rx_bytes", None), ("rx_pfc_frames", 3)}
 
 
 async def test_a_port_tells_everything(serve: Serve) -> None:

@@ -18,6 +18,7 @@ from fabricmon.api import Page
 from fabricmon.errors import ConfigError, PollError, Reason
 from fabricmon.testing.contract import check_lifecycle
 from fabricmon.web import WebConfig, WebServer
+from fabricmon_exporters.prometheus import exporter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -86,6 +87,36 @@ async def test_a_bad_query_is_a_400_with_a_reason(serve: Serve) -> None:
     async with serve() as served:
         status, text, _ = await served.get("/metrics?collect[]=nope")
         assert (status, "unknown collect[] 'nope'" in text) == (400, True)
+
+
+async def test_an_address_that_is_taken_is_one_clear_error(serve: Serve, context: Context) -> None:
+    """It names the address, and what was begun is let go."""
+    async with serve() as served:
+        config = WebConfig(listen_address=f"127.0.0.1:{served.server.port}")
+        with pytest.raises(ConfigError, match=r"web.listen_address: cannot listen on 127.0.0.1:"):
+            await WebServer(config, context, HandState(), None).start()
+
+
+async def test_fifty_scrapes_at_once_share_one_render(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All get the same page, which is put together once."""
+    async with serve(max_concurrent_scrapes=50) as served:
+        served.exporter.publish(make_snapshot(make_table([("a", "1")]), make_frame(1)))
+        made: list[int] = []
+        assemble = exporter.assemble
+        monkeypatch.setattr(
+            exporter,
+            "assemble",
+            lambda parts, *, openmetrics: (
+                made.append(1),
+                assemble(parts, openmetrics=openmetrics),
+            )[1],
+        )
+        answers = await asyncio.gather(*(served.get("/metrics") for _ in range(50)))
+        assert {status for status, _, _ in answers} == {200}
+        assert len({text for _, text, _ in answers}) == 1
+        assert len(made) == 1
 
 
 class _Slow:
