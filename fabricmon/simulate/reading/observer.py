@@ -132,9 +132,10 @@ class Observer:
         seen[_ROWS["global_pauses"]] = np.where(interval.coarse, pauses, 0.0)
         seen[_ROWS["pfc_ns"]] = np.where(interval.coarse, 0.0, stall * 1e9)
         seen[_ROWS["ticks"]] = stall * self._ticks_per_s
-        burst = self._rng.exponential(2 * PACKET_BYTES, len(self._wiring))
+        burst = self._rng.exponential(4 * PACKET_BYTES, len(self._wiring))
         seen[_ROWS["peak"]] = np.floor(np.minimum(interval.peak * 1.2 + burst, self._top + burst))
-        seen[ROW["depth"]] = np.floor(seen[ROW["depth"]])
+        flicker = np.exp(self._rng.normal(0.0, 0.4, len(self._wiring)))
+        seen[ROW["depth"]] = np.floor(interval.depth * flicker)
         seen[ROW["up"]] = seen[ROW["up"]] > 0.5
 
     def value(self, counter: str, queue: int, seen: NDArray[np.float64]) -> NDArray[np.float64]:

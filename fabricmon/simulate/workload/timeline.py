@@ -40,6 +40,7 @@ class Interval:
 
     amount   float64[S,E]  per signal: what was added (levels: the time-weighted mean)
     peak     float64[E]    highest queue depth
+    depth    float64[E]    queue depth at the end
     reading  how it is read at the end
     coarse   bool[E]       ports that speak global pause
     end_s    second at which it ends
@@ -47,6 +48,7 @@ class Interval:
 
     amount: NDArray[np.float64]
     peak: NDArray[np.float64]
+    depth: NDArray[np.float64]
     reading: Reading
     coarse: NDArray[np.bool_]
     end_s: float
@@ -140,7 +142,8 @@ class Timeline:
                     state = self._enter(upcoming.pop(0))
             for level in ("depth", "up", "speed_bps"):
                 amount[ROW[level]] /= poll
-            yield Interval(amount, peak, self._reading(end), state.conditions.coarse, end)
+            depth = self._rates(state)[0][ROW["depth"]]
+            yield Interval(amount, peak, depth, self._reading(end), state.conditions.coarse, end)
 
     def _run(
         self,
@@ -155,8 +158,7 @@ class Timeline:
         for _ in range(_STEPS_PER_POLL):
             if now >= until - 1e-9:
                 break
-            names = [group for job in self.jobs.values() if (group := job.group) is not None]
-            rates, progress = state.at([*self._always(state), *names])
+            rates, progress = self._rates(state)
             paces = {
                 name: float(progress[state.plan.groups[job.group]])
                 if job.group in state.plan.groups
@@ -174,6 +176,11 @@ class Timeline:
             amount += rates * seconds
             np.maximum(peak, rates[ROW["depth"]], out=peak)
         return now
+
+    def _rates(self, state: _State) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Signals and progress at this moment."""
+        names = [group for job in self.jobs.values() if (group := job.group) is not None]
+        return state.at([*self._always(state), *names])
 
     @staticmethod
     def _always(state: _State) -> list[tuple[str, str]]:
@@ -247,7 +254,7 @@ class Timeline:
     def _checkpoint(self, name: str) -> Wish:
         """Every host of a job writes to its storage hosts in turn."""
         job = self.jobs[name].config
-        cards = self._ranks(name)[0]
+        cards = np.sort(self._ranks(name)[0])
         stores = np.array([self._wiring.card(host) for host in job.storage], np.int32)
         into = np.resize(stores, len(cards))
         writers_per_store = np.ceil(len(cards) / len(stores))
