@@ -184,6 +184,12 @@ class Layout:
         self._place = np.empty(0, np.int32)
         self._gauge = np.empty(0, np.bool_)
 
+    def devices(self) -> tuple[NDArray[np.int32], list[str]]:
+        """int32[ports]: which device each port belongs to, and the names of the devices."""
+        numbers: dict[str, int] = {}
+        own = [numbers.setdefault(device, len(numbers)) for device, _ in self._names]
+        return np.array(own, np.int32), list(numbers)
+
     def port(self, device: str, port: str) -> int:
         """The number of a port."""
         key = (device, port)

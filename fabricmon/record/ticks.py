@@ -43,6 +43,7 @@ class Feed:
         """Nothing is read yet."""
         self._source = source
         self._held = _EMPTY
+        self._front = np.iinfo(np.int64).min
         self._done = False
         self.topologies: list[Topology] = []
         """Found on the way; whoever looks takes them."""
@@ -62,13 +63,15 @@ class Feed:
                 self.topologies.append(piece)
             elif len(piece):
                 self._held = joined([self._held, piece]) if len(self._held) else piece.in_order()
+                # Not the latest sample: one clock that is ahead must not end the reading.
+                self._front = int(piece.time_ns[len(piece) // 2])
                 return True
         self._done = True
         return False
 
     def until(self, time_ns: int) -> Chunk:
         """All samples up to `time_ns`, reading on as needed; they are not taken yet."""
-        while not self._done and (not len(self._held) or self._held.time_ns[-1] <= time_ns):
+        while not self._done and (not len(self._held) or self._front <= time_ns):
             self.more()
         end = int(np.searchsorted(self._held.time_ns, time_ns, side="right"))
         return self._held.part(slice(0, end))
@@ -84,6 +87,7 @@ def stream(feeds: Sequence[Feed], layout: Layout, interval_s: float = 0.0) -> It
     interval_s = interval_s or learned_interval_s(feeds)
     interval_ns = round(interval_s * 1e9)
     lossless: set[int] = set()
+    end = np.iinfo(np.int64).min
     while True:
         for feed in feeds:
             if not len(feed):
@@ -92,10 +96,10 @@ def stream(feeds: Sequence[Feed], layout: Layout, interval_s: float = 0.0) -> It
         starts = [int(feed.held.time_ns[0]) for feed in feeds if len(feed)]
         if not starts:
             return
-        start = min(starts)
+        start = max(min(starts), end)  # what comes late is part of the next tick
         parts = [feed.until(start + interval_ns * 3 // 2) for feed in feeds]
         window = joined([part for part in parts if len(part)])
-        end = start + boundary(window, interval_ns)
+        end = start + boundary(window, start, interval_ns)
         for feed in feeds:
             feed.take(end)
             yield from _taken(feed.topologies)
@@ -106,7 +110,7 @@ def stream(feeds: Sequence[Feed], layout: Layout, interval_s: float = 0.0) -> It
                 lossless |= fresh
                 yield Topology(intent=Intent(tuple(sorted(lossless))))
             yield batch
-        yield Tick(int(tick.time_ns[-1]), interval_s)
+        yield Tick(max(int(tick.time_ns[-1]), start), interval_s)
 
 
 def _taken(topologies: list[Topology]) -> list[Topology]:
@@ -115,12 +119,12 @@ def _taken(topologies: list[Topology]) -> list[Topology]:
     return taken
 
 
-def boundary(window: Chunk, interval_ns: int) -> int:
-    """Nanoseconds from the first sample of `window` to where the next tick begins.
+def boundary(window: Chunk, start: int, interval_ns: int) -> int:
+    """Nanoseconds from `start`, where this tick begins, to where the next one does.
 
     `window` reaches half an interval further than a tick, so that a late poll does not tear it.
     """
-    start, half = int(window.time_ns[0]), interval_ns // 2
+    half = interval_ns // 2
     late = int(np.searchsorted(window.time_ns, start + half, side="left"))
     if late < len(window):
         order = _by_series(window)

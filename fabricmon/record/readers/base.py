@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
-from fabricmon.formats.base import Chunk
+from fabricmon.formats.base import Chunk, joined
 from fabricmon.model.readings import State
 
 if TYPE_CHECKING:
@@ -37,6 +37,22 @@ class Scope:
 def lines_of(file: File) -> list[str]:
     """The lines of a small text file, whatever its encoding."""
     return file.read().decode("utf-8", "replace").splitlines()
+
+
+def in_order(pieces: Iterator[Chunk], limit: int = 10_000_000) -> Iterator[Chunk]:
+    """As one piece in order of time, since tables are often sorted by device.
+
+    What is beyond `limit` samples (0.3 GB) is handed on as it comes, and ought to be in order.
+    """
+    held: list[Chunk] = []
+    for piece in pieces:
+        held.append(piece)
+        if sum(map(len, held)) >= limit:
+            yield joined(held)
+            held = []
+            yield from pieces
+    if held:
+        yield joined(held)
 
 
 def chunk_of(layout: Layout, batch: ReadingBatch) -> Chunk:

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from fabricmon.formats import columns
+from fabricmon.record.readers.base import in_order
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,4 +47,4 @@ class MappedCsv:
     @staticmethod
     def _pieces(file: File, reader: columns.Reader) -> Pieces:
         with file.open() as stream:
-            yield from reader.read(stream, file.path.as_posix())
+            yield from in_order(reader.read(stream, file.path.as_posix()))

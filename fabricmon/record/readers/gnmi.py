@@ -8,6 +8,7 @@ from fabricmon.formats import gnmi
 from fabricmon.formats.gnmi_record import Recorder
 from fabricmon.formats.series import SeriesTable
 from fabricmon.mappings.gnmi import GnmiPaths
+from fabricmon.record.readers.clocks import Clocks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,6 +39,7 @@ class GnmiJson:
     def _pieces(file: File, scope: Scope, table: SeriesTable, paths: GnmiPaths) -> Pieces:
         recorder = Recorder(table, paths, device=file.path.stem)
         decoder = gnmi.GnmiDecoder(recorder, scope.bad, file.name)
+        clocks = Clocks(scope.layout, scope.bad, file.name)
         written_ns, known = file.written_ns, None
         with file.open() as stream:
             while data := stream.read(_READ):
@@ -46,9 +48,9 @@ class GnmiJson:
                 if shape is not None and shape != known:
                     known = shape
                     yield shape
-                yield recorder.samples.take()
+                yield clocks.corrected(recorder.samples.take())
             decoder.close(written_ns)
             shape = recorder.topology()
             if shape is not None and shape != known:
                 yield shape
-            yield recorder.samples.take()
+            yield clocks.corrected(recorder.samples.take())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fabricmon.formats import longtable
 from fabricmon.formats.interchange import read_topology
+from fabricmon.record.readers.base import in_order
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,7 +36,7 @@ class Counters:
     @staticmethod
     def _pieces(file: File, scope: Scope) -> Pieces:
         with file.open() as stream:
-            yield from longtable.read(stream, file.name, scope.layout, scope.bad)
+            yield from in_order(longtable.read(stream, file.name, scope.layout, scope.bad))
 
 
 class TopologyFile:

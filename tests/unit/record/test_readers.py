@@ -171,3 +171,44 @@ def test_files_that_count_nothing_are_told(tmp_path: Path, context: Context) -> 
     (tmp_path / "gpu1_eth2.txt").write_text("NIC statistics:\n     rx_unheard_of: 5\n")
     assert stream(tmp_path, context) == []
     assert skipped(context) == 1
+
+
+def test_a_device_with_a_wrong_clock_is_shifted_and_told_once(
+    tmp_path: Path, context: Context
+) -> None:
+    """Of four devices one is two hours ahead: it is in every tick, at the time of the others."""
+    event = (
+        '[{{"timestamp":{time},"tags":{{"interface_name":"Ethernet1","source":"leaf{device}"}},'
+        '"values":{{"/interfaces/interface/state/counters/out-octets":"{value}"}}}}]\n'
+    )
+    ahead = {3: 7200}
+    text = "".join(
+        event.format(time=(1769860800 + i * 10 + ahead.get(d, 0)) * 10**9, device=d, value=i)
+        for i in range(30)
+        for d in range(4)
+    )
+    (tmp_path / "telemetry.json").write_text(text)
+    items = stream(tmp_path, context)
+    ticks = [item for item in items if isinstance(item, Tick)]
+    assert len(ticks) == 30
+    assert ticks[-1].time_ns == (1769860800 + 290) * 10**9
+    assert values(items)["leaf3", "Ethernet1", "tx_bytes"] == list(range(30))
+    assert skipped(context) == 1
+
+
+def test_a_table_sorted_by_device_is_a_stream_by_time(tmp_path: Path, context: Context) -> None:
+    """Rows of the second device come after all of the first, far beyond one block."""
+    rows = [
+        f"{i + 1}000000000,{device},1,,rx_bytes,{i}\n" for device in "ab" for i in range(300_000)
+    ]
+    (tmp_path / "c.csv").write_text("time,device,port,queue,counter,value\n" + "".join(rows))
+    source = open_source([tmp_path], report=context.report)
+    batches = 0
+    for item in source.items():
+        if isinstance(item, Tick):
+            batches += 1
+            if batches == 100:
+                break
+        elif isinstance(item, ReadingBatch):
+            assert (item.state == State.OK).all()
+            assert item.ports.device == ("a", "b")

@@ -161,3 +161,24 @@ def test_topologies_found_on_the_way_come_in_their_place() -> None:
     items = list(stream([Feed(iter(pieces))], layout, 1.0))
     assert items.count(shape) == 1
     assert sum(isinstance(item, Tick) for item in items) == 4
+
+
+def test_ticks_never_go_back_in_time() -> None:
+    """A sample far ahead does not end the reading, and late ones fall into the next tick."""
+    layout = Layout("x")
+    pieces = [
+        chunk(layout, [(float(t), "a", t) for t in range(10)] + [(9e6, "z", 1)]),
+        chunk(layout, [(float(t), "a", t) for t in range(10, 20)] + [(3.0, "b", 7)]),
+        polls(layout, "a", [float(t) for t in range(20, 30)]),
+    ]
+    items = list(stream([Feed(iter(pieces))], layout, 1.0))
+    times = [item.time_ns for item in items if isinstance(item, Tick)]
+    assert times == sorted(set(times))
+    assert len(times) == 31
+    seen = [item for item in items if isinstance(item, ReadingBatch) and "b" in item.ports.port]
+    assert int(seen[0].values[0, item_of(seen[0], "b")]) == 7
+
+
+def item_of(batch: ReadingBatch, port: str) -> int:
+    """The row of a port."""
+    return batch.ports.port.index(port)
