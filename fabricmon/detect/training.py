@@ -28,8 +28,8 @@ _REMEMBERED, _A_TICK = 256, 16
 """Alarmed rows kept per kind, and the most that one tick adds to them."""
 _AGREE = 0.8
 """Share of the old forest's alarms that a new one must repeat ..."""
-_CALM = 0.01
-"""... and the share of healthy rows on which it may alarm."""
+_CALM = 0.03
+"""... and the share of healthy rows that may cross its threshold; evidence is asked for besides."""
 
 
 class Training:

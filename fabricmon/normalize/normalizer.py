@@ -74,9 +74,17 @@ class Normalizer:
         self._limits.renew(interval_s)
         before = store.begin()
         elapsed = np.full(n, np.nan, np.float32)
-        for group in range(len(store.groups)):
-            span = self._settle(group, self._span(group, now_ns, interval_s), before)
-            np.fmax(elapsed, span, out=elapsed)
+        beat: refresh.Beat | None = None
+        traffic = store.traffic_group
+        for group in sorted(range(len(store.groups)), key=lambda g: g != traffic):
+            span = self._span(group, now_ns, interval_s)
+            over = self._settler.group(group, (1 / span).astype(np.float32))
+            if group == traffic:
+                beat = refresh.beat_of(store, group, self.table.node)
+            if beat is not None:
+                self._follow(beat, group, span, before)
+            self._withhold(over)
+            np.fmax(elapsed, span.astype(np.float32), out=elapsed)
         self._close(now_ns, read)
         self._staging.now_ns, self._staging.interval_s = now_ns, interval_s
         self._report()
@@ -107,26 +115,19 @@ class Normalizer:
         span[span <= 0] = np.nan
         return span
 
-    def _settle(
+    def _follow(
         self,
+        beat: refresh.Beat,
         group: int,
         span: NDArray[np.float64],
         before: tuple[NDArray[np.float32], NDArray[np.uint8]],
-    ) -> NDArray[np.float32]:
-        """Rates of one group; returns float32[N] the seconds they are taken over."""
+    ) -> None:
+        """Take rates over the device's own beat where it has one; `span` float64[N] follows."""
         store = self._store
-        inverse = (1 / span).astype(np.float32)
-        over = self._settler.group(group, inverse)
-        beat = refresh.beat_of(store, group, self.table.node)
-        if beat is None:
-            self._withhold(over)
-            return span.astype(np.float32)
-        moved = beat.slow & ~beat.held & ~beat.stale & ~np.isnan(span)
-        moved &= store.moved_at[group] != store.moved_base[group]
-        at = np.flatnonzero(moved & (beat.span_s > 0))
+        read = ~np.isnan(span)
+        at = np.flatnonzero(beat.moved & read)
         factor = (span[at] / beat.span_s[at]).astype(np.float32)
-        held = np.flatnonzero(beat.held & store.touched[group])
-        stale = np.flatnonzero(beat.stale & store.touched[group])
+        held, stale = np.flatnonzero(beat.held & read), np.flatnonzero(beat.stale & read)
         for slot in store.groups[group]:
             rate, state = store.rate[slot], store.state[slot]
             rate[at] *= factor
@@ -135,8 +136,6 @@ class Normalizer:
             rate[gone], state[gone] = np.nan, State.STALE
             self._settler.tally["stale"] += len(gone)
         span[at] = beat.span_s[at]
-        self._withhold(over)
-        return span.astype(np.float32)
 
     def _hold(
         self,

@@ -38,15 +38,15 @@ _MOST_STILL = np.uint8(250)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Beat:
-    """What the ports of one group do at this tick, where their device has a beat of its own.
+    """What ports do at this tick whose device has a beat of its own; all false where it has none.
 
-    slow   bool[N]     the device renews slower than we poll
-    span_s float64[N]  the time that the latest move stands for; meaningful where slow
+    moved  bool[N]     the device renewed their counters
+    span_s float64[N]  the time that this renewal stands for
     held   bool[N]     nothing moved, and nothing is due yet
     stale  bool[N]     nothing moved on the whole device for longer than its beat
     """
 
-    slow: NDArray[np.bool_]
+    moved: NDArray[np.bool_]
     span_s: NDArray[np.float64]
     held: NDArray[np.bool_]
     stale: NDArray[np.bool_]
@@ -59,7 +59,10 @@ def observe(
     changed: NDArray[np.bool_],
     anew: NDArray[np.bool_],
 ) -> None:
-    """Learn from one reading of `where` in which `changed` ports moved and others began `anew`."""
+    """Learn from one reading of `where` in which `changed` ports moved and others began `anew`.
+
+    Only traffic tells when a device renews: pauses or errors move once an iteration, or never.
+    """
     time, before = store.last[group][where], store.settled[group][where]
     moved_at, still = store.moved_at[group][where], store.still[group][where]
     read = (time != before) & (before != NO_TIME)
@@ -69,7 +72,7 @@ def observe(
     beats = changed & read & (moved_at != NO_TIME)
     beats &= (still > 0) | (store.gaps[group][where] > 0)
     at = np.flatnonzero(beats)
-    if len(at):
+    if len(at) and group == store.traffic_group:
         _learn(store, group, _absolute(where, at), time[at], before[at])
     store.moved_at[group][where] = np.where(changed, time, moved_at)
     waited = np.minimum(still, _MOST_STILL) + (read & ~changed)
@@ -129,18 +132,21 @@ def beat_of(store: Store, group: int, node: NDArray[np.int32]) -> Beat | None:
     still = np.full(len(node), np.inf)
     still[known] = (store.last[group][known] - store.moved_at[group][known]) / 1e9
     active = np.bincount(node[still <= 2 * span], minlength=devices)
-    slow_device = (votes > 0) & (2 * votes >= active)
-    slow = slow_device[node]
+    slow = ((votes > 0) & (2 * votes >= active))[node]
     due = _MARGIN * span + store.poll[group]
     alive = np.bincount(node[slow & (still <= due)], minlength=devices) > 0
     changed = known & (store.moved_at[group] != store.moved_base[group])
-    since = np.zeros(len(node))
-    both = changed & (store.moved_base[group] != NO_TIME)
-    since[both] = (store.moved_at[group][both] - store.moved_base[group][both]) / 1e9
-    beats = np.maximum(1.0, np.rint(since / np.where(span > 0, span, 1.0)))
-    return Beat(
-        slow=slow,
-        span_s=beats * span,
-        held=slow & ~changed & (still <= due),
-        stale=slow & ~changed & ~alive[node],
-    )
+    held = slow & ~changed & (still <= due)
+    stale = slow & ~changed & ~alive[node]
+    beats = np.maximum(1.0, np.rint(_since(store, group) / np.where(span > 0, span, 1.0)))
+    store.quiet[group][:] = slow & ~changed & ~held & ~stale
+    return Beat(slow & changed, beats * span, held, stale)
+
+
+def _since(store: Store, group: int) -> NDArray[np.float64]:
+    """float64[N]: seconds the latest move covers: since the one before, or since it was due."""
+    before = np.where(store.quiet[group], store.base[group], store.moved_base[group])
+    known = (before != NO_TIME) & (store.moved_at[group] != NO_TIME)
+    since = np.zeros(len(before))
+    since[known] = (store.moved_at[group][known] - before[known]) / 1e9
+    return since

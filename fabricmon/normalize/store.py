@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fabricmon.model.counters import CATALOGUE, NO_QUEUE, Counter, Scope
+from fabricmon.model.counters import BY_ID, CATALOGUE, NO_QUEUE, Counter, Scope
 from fabricmon.model.readings import State
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from fabricmon.model.readings import Column
 
+_TRAFFIC = ("tx_bytes", "rx_bytes", "tx_packets", "rx_packets")
 NO_TIME = np.iinfo(np.int64).min
 _PER_SLOT: dict[str, tuple[type, float]] = {
     "raw": (np.uint64, 0),  # as last read
@@ -46,6 +47,7 @@ _PER_GROUP: dict[str, tuple[type, float]] = {
     "still_high": (np.uint8, 0),
     "unsure": (np.bool_, False),  # the last move was read late: when it was is not known
     "poll": (np.float32, 0),  # mean seconds between readings
+    "quiet": (np.bool_, False),  # at the last tick nothing moved, though something was due
 }
 
 
@@ -77,6 +79,7 @@ class Store:
     still_high: NDArray[np.uint8]
     unsure: NDArray[np.bool_]
     poll: NDArray[np.float32]
+    quiet: NDArray[np.bool_]
 
     def __init__(self) -> None:
         """Empty."""
@@ -96,6 +99,7 @@ class Store:
             for name, (dt, fill) in {**_PER_SLOT, **_PER_GROUP}.items()
         }
         self._early: dict[int, dict[str, NDArray[Any]]] = {}
+        self._traffic = (-1, -1)
         for name, array in self._data.items():
             self._set(name, array)
 
@@ -125,6 +129,18 @@ class Store:
         if slot < len(self.counters):
             return self.counters[slot]
         return self.queue_counters[(slot - len(self.counters)) // len(self.queues)]
+
+    @property
+    def traffic_group(self) -> int:
+        """The group of the byte (or packet) counters, -1 where there is none.
+
+        Ports always count something there, if only hellos: it shows when a device renews.
+        """
+        if self._traffic[0] != self.version:
+            slots = [self._slot.get((BY_ID[name].code, NO_QUEUE), -1) for name in _TRAFFIC]
+            groups = [self.group_of[slot] for slot in slots if slot >= 0]
+            self._traffic = (self.version, groups[0] if groups else -1)
+        return self._traffic[1]
 
     def grow(self, ports: int) -> None:
         """Have room for so many ports."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.readings import Feed
+from support.readings import Feed, column
 
 from fabricmon.model.readings import State
 
@@ -86,3 +86,43 @@ def test_traffic_that_goes_on_and_off_is_no_cache() -> None:
             off.append(frame.rate[0, 0])
     assert off == [0] * len(off)
     assert feed.counted("held") == 0
+
+
+def test_pauses_that_come_with_each_iteration_are_no_cache() -> None:
+    """Queue counters that move every fourth poll, while bytes always move, are not held."""
+    feed = Feed(["tx_bytes", column("rx_pfc_frames", queue=3)])
+    pauses = 0
+    for now in range(40):
+        pauses += 100 if now % 4 == 0 else 0
+        feed.read(now, now * 10**9, pauses)
+        frame = feed.tick(now)
+        if now:
+            assert frame.queue_rate[0, 0, 0] == (100 if now % 4 == 0 else 0)
+    assert feed.counted("held") == 0
+
+
+def test_queue_counters_of_a_slow_device_follow_its_beat() -> None:
+    """On a device that renews each three seconds a burst of pauses is spread over one renewal."""
+    feed = Feed(["tx_bytes", column("rx_pfc_frames", queue=3)])
+    rates = []
+    for now in range(40):
+        renewed = now // 3 * 3
+        feed.read(now, renewed * 10**9, 300 if renewed >= 30 else 0)
+        rates.append(float(feed.tick(now).queue_rate[0, 0, 0]))
+    assert rates[12:30] == [0] * 18
+    assert rates[30:33] == pytest.approx([100, 100, 100], rel=0.02)
+    assert rates[33:] == [0] * 7
+
+
+def test_a_port_that_wakes_up_on_a_slow_device_is_not_diluted() -> None:
+    """After a long silence the first renewal stands for one beat, not for all of the silence."""
+    feed = Feed(ports=2)
+    _cached(feed, 3.0, [float(t) for t in range(30)])
+    rates = []
+    for now in range(30, 90):
+        renewed = now // 3 * 3
+        mine = 27 + (max(renewed - 60, 0))
+        feed.read(now, [mine * 10**9, renewed * 2 * 10**9])
+        rates.append(float(feed.tick(now).rate[0, 0]))
+    assert rates[20:30] == [0] * 10
+    assert rates[33:] == pytest.approx([1e9] * 27, rel=0.02)
