@@ -6,7 +6,7 @@ import io
 import re
 import tarfile
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -27,6 +27,8 @@ _DATE = re.compile(
     r"([0-2]\d)[-_:.]?([0-5]\d)(?:[-_:.]?([0-5]\d))?(?!\d)"
 )
 _SUFFIXES = re.compile(r"(\.[A-Za-z]\w{0,8})+$")
+_NUMBER = re.compile(r"\d+(?!.*\d)")
+_LOST_NS = 500_000_000
 _EPOCH = re.compile(r"(?<!\d)(1[3-9]\d{8})(\d{3})?(\d{6})?(?!\d)")
 
 
@@ -41,6 +43,8 @@ class File:
     """What is in it, where it was found in an archive."""
     mtime_ns: int = 0
     """When the archive says it was written."""
+    numbered_ns: int = 0
+    """When it must have been written by its number in a series; 0 where times are known better."""
 
     @property
     def name(self) -> str:
@@ -79,6 +83,8 @@ class File:
 
         Copies often lose the file system's time, so a name wins. Names are taken as UTC.
         """
+        if self.numbered_ns:
+            return self.numbered_ns
         for part in (self.path.name, self.path.parent.name):
             named = time_in_name(part)
             if named is not None:
@@ -127,6 +133,31 @@ def found(paths: Sequence[Path]) -> list[File]:
         if len(files) > _MAX_FILES:
             raise FormatError(f"more than {_MAX_FILES} files", file=str(path))
     return files
+
+
+def numbered(files: Sequence[File], interval_s: float) -> tuple[list[File], str]:
+    """Files of a numbered series whose times were lost, as many intervals apart as their numbers.
+
+    `sweep_000.txt`, `sweep_001.txt`, … out of a version control system all have the time of the
+    check-out. The second is one such series, or empty where there is none.
+    """
+    series: dict[tuple[Path, str], dict[int, File]] = {}
+    for file in files:
+        match = _NUMBER.search(_SUFFIXES.sub("", file.path.name))
+        if match is not None and not time_in_name(file.path.name):
+            key = (file.path.parent, match.re.sub("#", file.path.name, count=1))
+            series.setdefault(key, {})[int(match[0])] = file
+    moved: dict[File, File] = {}
+    told = ""
+    for (_, name), members in series.items():
+        stamps = [file.written_ns for file in members.values()]
+        whole = len(members) >= 3 and max(members) - min(members) + 1 == len(members)
+        if whole and max(stamps) - min(stamps) < len(members) * _LOST_NS:
+            told = name
+            for number, file in members.items():
+                at = min(stamps) + round(number * interval_s * 1e9)
+                moved[file] = replace(file, numbered_ns=at)
+    return [moved.get(file, file) for file in files], told
 
 
 def _opened(file: File) -> Iterator[File]:

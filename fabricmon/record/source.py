@@ -10,10 +10,10 @@ from fabricmon.formats.base import Layout
 from fabricmon.model.stream import Tick
 from fabricmon.model.topology import Intent, Topology
 from fabricmon.record import recording
-from fabricmon.record.files import found
+from fabricmon.record.files import found, numbered
 from fabricmon.record.readers import FAMILIES, Scope
 from fabricmon.record.recording import Recording
-from fabricmon.record.ticks import Feed, stream
+from fabricmon.record.ticks import DEFAULT_INTERVAL_S, Feed, stream
 from fabricmon.selfmon import Event
 
 if TYPE_CHECKING:
@@ -43,7 +43,11 @@ def open_source(
     and `interval_s` win over what the files say. Raises `FormatError` where nothing can be read;
     a bad record costs that record and is reported.
     """
-    files = found(paths)
+    apart_s = interval_s or DEFAULT_INTERVAL_S
+    files, series = numbered(found(paths), apart_s)
+    if series:
+        reason = f"files {series} have lost their times: taken as {apart_s:g} s apart"
+        report.emit(Event.FALLBACK, str(paths[0]), reason=reason)
     known, recorded = _sorted_out(files, _families(columns), report)
     if recorded:
         if any(family.name != "interchange topology" for family in known):

@@ -212,3 +212,20 @@ def test_a_table_sorted_by_device_is_a_stream_by_time(tmp_path: Path, context: C
         elif isinstance(item, ReadingBatch):
             assert (item.state == State.OK).all()
             assert item.ports.device == ("a", "b")
+
+
+def test_numbered_files_that_lost_their_times_are_intervals_apart(
+    tmp_path: Path, context: Context
+) -> None:
+    """A checked-out series has one time for all: numbers give the order, and it is told."""
+    for host in ("gpu1", "gpu2"):
+        for i in range(12):
+            (tmp_path / f"{host}_eth2.{i}.txt").write_text(ETHTOOL.format(i))
+    items = stream(tmp_path, context)
+    ticks = [item for item in items if isinstance(item, Tick)]
+    assert len(ticks) == 12
+    assert {tick.interval_s for tick in ticks} == {10.0}
+    assert values(items)["gpu2", "eth2", "rx_bytes"] == list(range(12))
+    name = "fabricmon_self_events_total"
+    told = context.report.metrics.registry.get_sample_value(name, {"event": "fallback"})
+    assert told == 1
