@@ -1,13 +1,11 @@
 """Scores and topology become incidents: cause, victims, kind, verdict, evidence, cost.
 
-levels     what each port shows now, and what it has always shown
-shape      the fabric's shape as arrays
-graph      who waits for whom; where the waiting ends
+past/      what each port shows now and has always shown; onsets, breaks, the pace of jobs
+fabric/    the shape as arrays, who waits for whom, parallel ways, the lossless class
 view       what a rule may look at
 rules/     one kind a file
-arbiter    of several claims about one trouble, the best one
-track, tracker   claims over time become incidents
-cost       stalled port time, lost bytes, stalled GPU time
+tracking/  of several claims the best one; claims over time become incidents; what they cost
+diagnoser  all of it, once a tick
 """
 
 from fabricmon.diagnose.config import DiagnoseConfig

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fabricmon.diagnose import rules
-from fabricmon.diagnose.arbiter import arbitrate
 from fabricmon.diagnose.config import DiagnoseConfig
-from fabricmon.diagnose.cost import Cost
-from fabricmon.diagnose.shape import Shape
-from fabricmon.diagnose.tracker import Tracker
+from fabricmon.diagnose.fabric.shape import Shape
+from fabricmon.diagnose.tracking.arbiter import arbitrate
+from fabricmon.diagnose.tracking.cost import Cost
+from fabricmon.diagnose.tracking.tracker import Tracker
 from fabricmon.diagnose.view import FabricView, Past
 from fabricmon.selfmon import Event
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fabricmon.diagnose.graph import PressureGraph, Sink
-from fabricmon.diagnose.levels import SPAN, Levels
-from fabricmon.diagnose.memory import Memory
-from fabricmon.diagnose.pace import Lag, Pace
+from fabricmon.diagnose.fabric.graph import PressureGraph, Sink
+from fabricmon.diagnose.past.levels import SPAN, Levels
+from fabricmon.diagnose.past.memory import Memory
+from fabricmon.diagnose.past.pace import Lag, Pace
 from fabricmon.model.incident import Cause, Evidence, Victim
 from fabricmon.model.ports import NO_PEER
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fabricmon.diagnose.config import DiagnoseConfig
-    from fabricmon.diagnose.shape import Shape
+    from fabricmon.diagnose.fabric.shape import Shape
     from fabricmon.model.frame import Frame
     from fabricmon.model.ports import PortTable
     from fabricmon.model.snapshot import Scores

@@ -11,7 +11,7 @@ from fabricmon.model.incident import Cause, Evidence, Finding, IncidentKind, Sev
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fabricmon.diagnose.pace import Lag
+    from fabricmon.diagnose.past.pace import Lag
     from fabricmon.diagnose.view import FabricView
 
 _SLOWER = 0.97

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from fabricmon.diagnose.graph import SinkKind
+from fabricmon.diagnose.fabric.graph import SinkKind
 from fabricmon.model.incident import Evidence, Finding, IncidentKind, Severity, Verdict
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from fabricmon.diagnose.graph import Sink
+    from fabricmon.diagnose.fabric.graph import Sink
     from fabricmon.diagnose.view import FabricView
 
 

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from fabricmon.diagnose.graph import SinkKind
-from fabricmon.diagnose.groups import single_destination
+from fabricmon.diagnose.fabric.graph import SinkKind
+from fabricmon.diagnose.fabric.groups import single_destination
 from fabricmon.model.incident import Finding, IncidentKind, Severity, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fabricmon.diagnose.graph import Sink
+    from fabricmon.diagnose.fabric.graph import Sink
     from fabricmon.diagnose.view import FabricView
 
 

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from fabricmon.diagnose.graph import SinkKind
-from fabricmon.diagnose.groups import single_destination
-from fabricmon.diagnose.lossless import Lossless
+from fabricmon.diagnose.fabric.graph import SinkKind
+from fabricmon.diagnose.fabric.groups import single_destination
+from fabricmon.diagnose.fabric.lossless import Lossless
 from fabricmon.model.incident import Cause, Evidence, Finding, IncidentKind, Severity, Verdict
 from fabricmon.model.topology import Ecn
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from fabricmon.diagnose.graph import Sink
+    from fabricmon.diagnose.fabric.graph import Sink
     from fabricmon.diagnose.view import FabricView
 
 _MARKS_EXPECTED = 1e-3

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from fabricmon.diagnose.groups import full_groups
+from fabricmon.diagnose.fabric.groups import full_groups
 from fabricmon.model.incident import Finding, IncidentKind, Severity, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fabricmon.diagnose.groups import Group
+    from fabricmon.diagnose.fabric.groups import Group
     from fabricmon.diagnose.view import FabricView
 
 

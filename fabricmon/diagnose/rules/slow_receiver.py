@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-from fabricmon.diagnose.graph import SinkKind
+from fabricmon.diagnose.fabric.graph import SinkKind
 from fabricmon.model.incident import Finding, IncidentKind, Severity, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fabricmon.diagnose.graph import Sink
+    from fabricmon.diagnose.fabric.graph import Sink
     from fabricmon.diagnose.view import FabricView
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fabricmon.diagnose.track import Track
+from fabricmon.diagnose.tracking.track import Track
 from fabricmon.model.incident import Finding, Incident, IncidentState, Verdict
 from fabricmon.selfmon import Event
 

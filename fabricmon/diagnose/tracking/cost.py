@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from fabricmon.diagnose.track import Track
+    from fabricmon.diagnose.tracking.track import Track
     from fabricmon.diagnose.view import FabricView
 
 

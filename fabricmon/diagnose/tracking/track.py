@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fabricmon.diagnose.arbiter import same_place
+from fabricmon.diagnose.tracking.arbiter import same_place
 from fabricmon.model.incident import (
     SEVERITY_ORDER,
     Cause,

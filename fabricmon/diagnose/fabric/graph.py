@@ -17,7 +17,7 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from fabricmon.diagnose.shape import Shape
+    from fabricmon.diagnose.fabric.shape import Shape
 
 HOPS = 8
 """Longest chain of held ports that is followed; fabrics of three tiers need six."""

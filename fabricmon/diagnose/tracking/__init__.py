@@ -1,0 +1,1 @@
+"""Claims over time: which one stands, what incident it belongs to, and what that costs."""
