@@ -1,0 +1,71 @@
+"""A recording survives the death of its writer."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from fabricmon.model.readings import ReadingBatch
+from fabricmon.model.stream import Tick
+from fabricmon.record import Recording
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from fabricmon.api import Context
+
+pytestmark = pytest.mark.wire
+
+WRITER = """
+import sys
+from pathlib import Path
+import numpy as np
+from fabricmon.clock import SystemClock
+from fabricmon.model.counters import BY_ID
+from fabricmon.model.readings import Column, PortSet, ReadingBatch
+from fabricmon.model.stream import Tick
+from fabricmon.record import Writer
+from fabricmon.selfmon import Reporter
+
+ports = PortSet(("sw",) * 500, tuple(map(str, range(500))))
+columns = tuple(Column(BY_ID[name]) for name in ("rx_bytes", "tx_bytes", "rx_packets"))
+writer = Writer(Path(sys.argv[1]), "lab", Reporter(SystemClock()), rotate_s=40)
+for i in range(1_000_000):
+    values = np.full((3, 500), i, np.uint64)
+    stamps = np.full(500, i * 10**9)
+    writer.write(ReadingBatch("sw", ports, columns, values, np.zeros((3, 500), np.uint8), stamps))
+    writer.write(Tick(i * 10**9, 1.0))
+    print(i, flush=True)
+"""
+
+
+@pytest.mark.parametrize("ticks", [0, 3, 57, 100])
+def test_every_confirmed_tick_survives_kill(ticks: int, tmp_path: Path, context: Context) -> None:
+    """After kill -9 at any moment all ticks whose write returned are there, whole and in order."""
+    writer = subprocess.Popen(
+        [sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    )
+    assert writer.stdout is not None
+    confirmed = 0
+    for line in writer.stdout:
+        confirmed = int(line)
+        if confirmed >= ticks:
+            break
+    os.kill(writer.pid, signal.SIGKILL)
+    rest = writer.stdout.read()
+    writer.stdout.close()
+    writer.wait()
+    whole_lines = rest[: rest.rfind("\n") + 1].split()
+    confirmed = int(whole_lines[-1]) if whole_lines else confirmed
+    items = list(Recording([tmp_path], context.report).items())
+    seen = [item.time_ns // 10**9 for item in items if isinstance(item, Tick)]
+    assert seen == list(range(len(seen)))
+    assert confirmed < len(seen) <= confirmed + 3
+    for number, batch in enumerate(item for item in items if isinstance(item, ReadingBatch)):
+        assert np.all(batch.values == number)
