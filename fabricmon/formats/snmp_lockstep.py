@@ -128,7 +128,8 @@ def _values(
     size = head >> 8 & 0xFF
     wrong |= end + 2 + size != after
     kind = _KIND[head & 0xFF]
-    plain = (kind == _NUMBER) & (size >= 1) & (size <= 8)
+    below_zero = (head & 0x80_00FF) == (0x80_0000 | ber.INTEGER)
+    plain = (kind == _NUMBER) & (size >= 1) & (size <= 8) & ~below_zero
     gone = (kind == _GONE) & (size == 0)
     # Nine octets are eight behind a zero, which keeps the highest bit from being a sign.
     nine = (kind == _NUMBER) & (size == 9) & (head >> 16 & 0xFF == 0)

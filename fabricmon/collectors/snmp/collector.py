@@ -193,8 +193,7 @@ class SnmpCollector:
     async def _survey(self, device: Device) -> None:
         assert self._mappings is not None
         assert device.session is not None
-        async with self._surveys:
-            found, walk = await survey(device.session, self._mappings, device.target)
+        found, walk = await survey(device.session, self._mappings, device.target, self._surveys)
         now = self._context.clock.monotonic()
         device.survey, device.surveyed_at, device.doubtful = found, now, False
         if device.uptime_cs is None:

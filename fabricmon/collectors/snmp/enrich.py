@@ -85,9 +85,12 @@ class Survey:
     lost: Counter[Reason]
 
 
-async def survey(session: Session, mappings: SnmpMappings, target: Target) -> tuple[Survey, Walk]:
+async def survey(
+    session: Session, mappings: SnmpMappings, target: Target, turn: asyncio.Semaphore
+) -> tuple[Survey, Walk]:
     """Ask a device who it is and walk what its mapping knows.
 
+    The long walk waits for its `turn`, the first question does not: silent devices hold nobody up.
     Raises `PollError` where it does not answer or has no names for its ports: a device whose names
     are not known is not read at all, since its counters would be somebody else's.
     """
@@ -99,7 +102,8 @@ async def survey(session: Session, mappings: SnmpMappings, target: Target) -> tu
         if target.mapping
         else mappings.choose(object_id if isinstance(object_id, tuple) else (), sys_descr)
     )
-    found, lost = await walk_columns(session, (*_IDENTITY, *profile.columns))
+    async with turn:
+        found, lost = await walk_columns(session, (*_IDENTITY, *profile.columns))
     units = profile.units
     if units:
         found.update({varbind.oid: varbind for varbind in await session.get(units)})
@@ -129,13 +133,19 @@ async def walk_columns(
     found: dict[Oid, Varbind] = {}
     lost: Counter[Reason] = Counter()
     gate = asyncio.Semaphore(_AT_ONCE)
+    silent = 0
 
     async def one(column: Oid) -> None:
+        nonlocal silent
         async with gate:
+            if silent > _AT_ONCE:
+                lost[Reason.TIMEOUT] += 1
+                return
             try:
                 reason = await walk(session, column, found)
             except PollError as error:
                 reason = error.reason
+            silent = silent + 1 if reason is Reason.TIMEOUT else 0
         if reason is not None:
             lost[reason] += 1
 

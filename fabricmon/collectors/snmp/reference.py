@@ -133,8 +133,8 @@ class ReferenceSession:
                 lost[error.reason] += len(places)
                 continue
             for place, varbind in zip(places, got, strict=False):
-                if isinstance(varbind.value, int):
-                    flat[place] = varbind.value & 0xFFFF_FFFF_FFFF_FFFF
+                if isinstance(varbind.value, int) and varbind.value >= 0:
+                    flat[place] = varbind.value
                     flat_state[place] = State.OK
                 else:
                     lost[Reason.UNEXPECTED] += 1

@@ -88,6 +88,9 @@ class Reading:
     flat: NDArray[np.uint64]
     done: asyncio.Future[None]
     outstanding: int = 0
+    asked: int = 0
+    given_up: int = 0
+    """Of the requests `asked`, those that got no answer in all their time."""
     heard: bool = False
     closed: bool = False
     lost: Counter[Reason] = field(default_factory=Counter)
@@ -215,8 +218,8 @@ def match(ask: Ask, varbinds: Sequence[Varbind]) -> int:
             reading.lost[Reason.UNEXPECTED] += 1
             continue
         reading.hole(plan.place[at:i], Reason.UNEXPECTED)
-        if isinstance(varbind.value, int):
-            reading.flat[plan.place[i]] = varbind.value & 0xFFFF_FFFF_FFFF_FFFF
+        if isinstance(varbind.value, int) and varbind.value >= 0:
+            reading.flat[plan.place[i]] = varbind.value
         else:
             reading.hole(plan.place[i : i + 1], Reason.UNEXPECTED)
         at = i + 1

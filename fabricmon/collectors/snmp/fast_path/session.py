@@ -32,6 +32,8 @@ _SHORTEST_WAIT_S = 0.1
 _FIRST_REPETITIONS = 25
 """What every agent manages; a walk goes on from there."""
 _MAX_GARBLED = 3
+_SMALLEST_LIMIT = 480
+"""Every agent can send messages of 484 octets; a shorter reply was cut by count, not by size."""
 
 
 class FastSession:
@@ -84,10 +86,18 @@ class FastSession:
             try:
                 return await self._with_engine(PduType.GETBULK, [after], asked)
             except PollError as error:
-                shrinks = error.reason in (Reason.TIMEOUT, Reason.LIMIT) and self._alive
-                if not shrinks or asked == 1:
+                if asked == 1 or not self._alive:
                     raise
-                self.shrink(asked // 2)
+                if error.reason is Reason.LIMIT:
+                    self.shrink(asked // 2)
+                    continue
+                if error.reason is not Reason.TIMEOUT:
+                    raise
+            # Lost for its size, or does the agent not answer this at all? A small one tells.
+            fewer = max(1, asked // 4)
+            varbinds = await self._with_engine(PduType.GETBULK, [after], fewer)
+            self.shrink(fewer)
+            return varbinds
 
     async def read(
         self, plan: Plan, values: NDArray[np.uint64], state: NDArray[np.uint8]
@@ -101,7 +111,7 @@ class FastSession:
             return reading.lost
         for ask in asks:
             ask.renew(reading)
-        reading.outstanding = len(asks)
+        reading.outstanding = reading.asked = len(asks)
         self._queue.extend(asks)
         self._wire.want(self)
         try:
@@ -193,8 +203,10 @@ class FastSession:
         if len(varbinds) >= asked:
             self._repetitions = min(max(self._repetitions, 2 * asked), self._most)
         elif varbinds and varbinds[-1].exists:
-            self._octets = min(self._octets, octets)
-            self.shrink(max(1, len(varbinds)))
+            if octets >= _SMALLEST_LIMIT:
+                self._octets = min(self._octets, octets)
+            else:
+                self.shrink(len(varbinds))
 
     def reported(self, ask: Ask, error: ReportError) -> bool:
         """A v3 report instead of an answer; whether the request is worth sending again."""
@@ -237,7 +249,9 @@ class FastSession:
             self._alive = False
             self._give_up(ask.reading, reason)
         elif not ask.split and ask.stop - ask.first > 1:
-            self.shrink((ask.stop - ask.first) // 2)
+            ask.reading.given_up += 1
+            if 2 * ask.reading.given_up > ask.reading.asked:
+                self.shrink((ask.stop - ask.first) // 2)  # not chance: such replies do not arrive
             self.halve(ask, reason)
             return
         ask.reading.hole(ask.places, reason)

@@ -126,12 +126,17 @@ class Wire:
         return sock
 
     def _drop(self, ask: Ask) -> None:
-        """Take an ask off the books."""
-        if self._pending.pop(ask.key, None) is not None:
-            ask.session.in_flight -= 1
-            if ask.counted:
-                ask.counted = False
-                self._room += 1
+        """Take an ask off the books; its session may send another."""
+        if self._pending.pop(ask.key, None) is None:
+            return
+        session = ask.session
+        session.in_flight -= 1
+        if ask.counted:
+            ask.counted = False
+            self._room += 1
+        if session.has_more and not session.waiting:
+            session.waiting = True
+            self._ready.append(session)
 
     def _readable(self, sock: socket.socket) -> None:
         self._drain(sock)
@@ -185,9 +190,6 @@ class Wire:
             session.answered(ask, payload, at)
         else:
             self._arrived.append((ask, payload, at))
-        if session.has_more and not session.waiting:
-            session.waiting = True
-            self._ready.append(session)
 
     def refuse(self, subject: str, why: str) -> None:
         """Count a reply that was not used."""
