@@ -6,7 +6,12 @@
     for item in simulation.items(): ...                # Topology, then readings and a Tick per poll
 
 `catalogue()` lists the built-in scenarios (`scenarios/*.yaml`); each carries `kind`, `title`,
-`expect` and `never`. The same seed gives the same bytes.
+`expect` and `never`. The same seed gives the same bytes. `campaign` makes random labelled episodes
+and healthy days, for tuning and benchmarks; `agents` let the fabric speak real protocols.
+
+Inside: `fabric` (shapes, wiring, ways), `engine` (flows to steady states to signals), `workload`
+(jobs and the loop that plays them), `events` (what a scenario can do), `reading` (what collectors
+see of it).
 """
 
 from __future__ import annotations

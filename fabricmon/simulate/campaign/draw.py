@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Literal
 
 from fabricmon.model.topology import Technology
 from fabricmon.simulate.events import AnyEvent, JobChange, LinkDown, Load
-from fabricmon.simulate.scenario import JobConfig, TopologyConfig, TrafficConfig
+from fabricmon.simulate.scenario import JobConfig, TopologyConfig, TrafficConfig, speed_bps
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,24 +18,36 @@ _IB_SPEEDS: tuple[Literal["EDR", "HDR", "NDR", "XDR"], ...] = ("EDR", "HDR", "ND
 
 
 def draw_topology(
-    rng: np.random.Generator, technology: Technology, *, slack: float = 1.0, leaves: int = 0
+    rng: np.random.Generator, technology: Technology, *, slack: float = 1.0, plain: bool = False
 ) -> TopologyConfig:
-    """A leaf-spine fabric of 24 to 72 hosts; `slack` is uplink over host capacity of a leaf."""
+    """A fabric of 16 to 72 hosts; `slack` is uplink over host capacity of a leaf.
+
+    Mostly leaf-spine (`plain`: always), else a fat tree or rails.
+    """
     if technology is Technology.INFINIBAND:
         speed: int | str = _IB_SPEEDS[int(rng.integers(len(_IB_SPEEDS)))]
     else:
         speed = _ROCE_BPS[int(rng.integers(len(_ROCE_BPS)))]
-    spines = int(rng.choice([2, 3, 4]))
-    hosts = spines * int(rng.choice([2, 3] if spines > 2 else [3, 4]))
-    base = TopologyConfig(
-        leaves=leaves or int(rng.integers(4, 7)), spines=spines, hosts_per_leaf=hosts
-    )
-    from fabricmon.simulate.scenario import speed_bps  # noqa: PLC0415 - reads better beside its use
-
     bps = speed_bps(speed)
-    return base.model_copy(
-        update={"speed": speed, "uplink_speed": int(bps * hosts / spines * slack)}
-    )
+    shape: dict[str, object]
+    dice = 1.0 if plain else rng.random()
+    if dice < 0.12:
+        shape = {
+            "shape": "fat-tree",
+            "k": int(rng.choice([4, 6])),
+            "uplink_speed": round(bps * slack),
+        }
+    elif dice < 0.24:
+        rails, hosts = int(rng.choice([2, 4])), int(rng.integers(8, 13))
+        wide = bps * max(slack, 1.0) * hosts / 2
+        shape = {"shape": "rails", "rails": rails, "hosts": hosts * 2, "hosts_per_leaf": hosts}
+        shape |= {"spines": 2, "uplink_speed": round(wide)}
+    else:
+        spines = int(rng.choice([2, 3, 4]))
+        hosts = spines * int(rng.choice([2, 3] if spines > 2 else [3, 4]))
+        shape = {"leaves": int(rng.integers(4, 7)), "spines": spines, "hosts_per_leaf": hosts}
+        shape |= {"uplink_speed": round(bps * hosts / spines * slack)}
+    return TopologyConfig.model_validate({**shape, "speed": speed})
 
 
 def draw_traffic(

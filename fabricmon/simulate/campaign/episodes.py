@@ -85,7 +85,7 @@ def _attempt(
 ) -> Episode | None:
     tight = kind in _OVERSUBSCRIBED or second in _OVERSUBSCRIBED
     slack = float(rng.uniform(0.3, 0.5)) if tight else float(rng.uniform(1.0, 1.5))
-    topology = draw_topology(rng, technology, slack=slack)
+    topology = draw_topology(rng, technology, slack=slack, plain=tight)
     wiring = wire(build_topology(topology, technology))
     intensity = float(rng.uniform(0.3, 0.45)) * slack if tight else 0.0
     traffic = draw_traffic(rng, len(wiring.cards), intensity=intensity, local=tight)

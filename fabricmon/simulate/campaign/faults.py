@@ -147,15 +147,29 @@ def _storm(scene: Scene) -> Fault:
 def _deadlock(scene: Scene) -> Fault:
     wiring, rng = scene.wiring, scene.rng
     names = [n.name for n in wiring.topology.nodes]
-    leaves = [names[scene.leaf()], names[scene.leaf()]]
-    spines = [str(n) for n in rng.permutation([names[v] for v in _nodes(wiring, 2)])[:2]]
-    through = [leaves[0], spines[0], leaves[1], spines[1]]
+    leaf = scene.leaf()
+    spines = [int(v) for v in rng.permutation(_above(wiring, leaf))[:2]]
+    shared = set(_below(wiring, spines[0])) & set(_below(wiring, spines[1])) - {leaf}
+    other = int(rng.choice(sorted(shared)))
+    through = [names[v] for v in (leaf, spines[0], other, spines[1])]
     event = Loop(do="loop", through=through, senders=int(rng.integers(3, 7)), **scene.when)
     path = event.wishes(wiring)[0].path
     assert path is not None, "a loop brings its own paths"
     cycle = {int(e) for e in path[0] if e >= 0 and wiring.tier[wiring.source[e]] > 0}
     ports = tuple(wiring.ports[e] for e in sorted(cycle) if wiring.tier[wiring.target[e]] > 0)
     return Fault("pfc-deadlock", (event,), ports)
+
+
+def _above(wiring: Wiring, leaf: int) -> list[int]:
+    """Switches a leaf has uplinks to."""
+    up = (wiring.source == leaf) & (wiring.tier[wiring.target] > 1)
+    return sorted({int(v) for v in wiring.target[up]})
+
+
+def _below(wiring: Wiring, spine: int) -> list[int]:
+    """Leaves of a spine."""
+    down = (wiring.source == spine) & (wiring.tier[wiring.target] == 1)
+    return sorted({int(v) for v in wiring.target[down]})
 
 
 def _nodes(wiring: Wiring, tier: int) -> list[int]:

@@ -40,14 +40,20 @@ class Router:
         self._wiring = wiring
         self._up = np.ones(len(wiring), np.bool_) if up is None else up
         self._build_neighbours()
-        self._build_distances()
+        tops = np.unique(wiring.target[wiring.cards])
+        self._column = np.full(len(wiring.tier), -1, np.int32)
+        self._column[tops] = np.arange(len(tops))
+        self._planned = self._distances(tops, self._inner)
+        alive = self._inner[self._up[self._inner]]
+        same = len(alive) == len(self._inner)
+        self._distance = self._planned if same else self._distances(tops, alive)
         self._place = self._places()
 
     def _build_neighbours(self) -> None:
         """out[V, D]: directed links between switches that leave each node, padded with PAD."""
         wiring = self._wiring
         tier = wiring.tier
-        inner = (tier[wiring.source] > 0) & (tier[wiring.target] > 0) & self._up
+        inner = (tier[wiring.source] > 0) & (tier[wiring.target] > 0)
         links = np.flatnonzero(inner)
         links = links[np.lexsort((links, wiring.source[links]))]
         owner = wiring.source[links]
@@ -57,15 +63,12 @@ class Router:
         self._out[owner, slot] = links
         self._inner = links
 
-    def _build_distances(self) -> None:
-        """distance[V, L]: hops from each switch to each switch that has hosts (column)."""
+    def _distances(self, tops: NDArray[np.int32], links: NDArray[np.intp]) -> NDArray[np.int16]:
+        """int16[V, L]: hops over `links` from each switch to each one that has hosts."""
         wiring = self._wiring
-        tops = np.unique(wiring.target[wiring.cards])
-        self._column = np.full(len(wiring.tier), -1, np.int32)
-        self._column[tops] = np.arange(len(tops))
         distance = np.full((len(wiring.tier), len(tops)), _FAR, np.int16)
         distance[tops, np.arange(len(tops))] = 0
-        source, target = wiring.source[self._inner], wiring.target[self._inner]
+        source, target = wiring.source[links], wiring.target[links]
         starts = np.flatnonzero(np.r_[True, source[1:] != source[:-1]]) if len(source) else source
         for _ in range(_MAX_HOPS):
             if not len(source):
@@ -75,7 +78,7 @@ class Router:
             if (best >= old).all():
                 break
             distance[source[starts]] = np.minimum(old, best)
-        self._distance = distance
+        return distance
 
     def _places(self) -> NDArray[np.int64]:
         """int64[E]: for the last link of a path, the number of its host on its own switch."""
@@ -162,22 +165,41 @@ class Router:
             if not walking.any():
                 break
             out = self._out[here]
-            ahead = self._distance[wiring.target[out], column[:, None]]
-            closer = (out != PAD) & (ahead == self._distance[here, column][:, None] - 1)
-            count = closer.sum(axis=1)
-            walking &= count > 0
-            width = np.maximum(count, 1)
-            choice = rest % width
+            ways = self._closer(self._planned, here, out, column)
+            live = self._closer(self._distance, here, out, column) & self._up[out]
+            walking &= live.any(axis=1)
+            pick = _nth(ways, rest)
+            width = np.maximum(ways.sum(axis=1), 1)
             rest = _mix(rest + step * 31 + 1) if mode == "ecmp" else rest // width + column
-            rank = np.cumsum(closer, axis=1) - 1
-            pick = (closer & (rank == choice[:, None])).argmax(axis=1)
-            step_link = np.where(walking, out[np.arange(len(out)), pick], PAD).astype(np.int32)
+            rows = np.arange(len(out))
+            moved = ~live[rows, pick]  # only what the dead way carried goes elsewhere
+            pick = np.where(moved, _nth(live, rest), pick)
+            step_link = np.where(walking, out[rows, pick], PAD).astype(np.int32)
             hops.append(step_link)
             here = np.where(walking, wiring.target[step_link], here)
             arrived |= walking & (here == wiring.source[last])
             if not walking.any():
                 break
         return _close(hops, last, arrived), arrived
+
+    def _closer(
+        self,
+        distance: NDArray[np.int16],
+        here: NDArray[np.int32],
+        out: NDArray[np.int32],
+        column: NDArray[np.int32],
+    ) -> NDArray[np.bool_]:
+        """bool[F,D]: which links out of `here` lead one hop nearer."""
+        ahead = distance[self._wiring.target[out], column[:, None]]
+        nearer: NDArray[np.bool_] = (out != PAD) & (ahead == distance[here, column][:, None] - 1)
+        return nearer
+
+
+def _nth(choices: NDArray[np.bool_], key: NDArray[np.int64]) -> NDArray[np.intp]:
+    """intp[F]: position of the `key`-th true of each row, counted round and round."""
+    count = np.maximum(choices.sum(axis=1), 1)
+    rank = np.cumsum(choices, axis=1) - 1
+    return (choices & (rank == (key % count)[:, None])).argmax(axis=1)
 
 
 def _close(

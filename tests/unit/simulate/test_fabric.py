@@ -87,6 +87,23 @@ def test_ways_avoid_what_is_down() -> None:
     assert len(Router(fabric, up).paths(fabric.cards[:2], fabric.cards[2:])[1]) == 1
 
 
+def test_a_drained_uplink_moves_only_its_own_flows() -> None:
+    """What went another way before still does: a drain does not reshuffle the fabric."""
+    fabric = wire(
+        leaf_spine(ROCE, leaves=3, spines=4, hosts_per_leaf=8, speed_bps=1e11, uplink_bps=4e11)
+    )
+    start, end = fabric.cards, np.roll(fabric.cards, 8)
+    before, _ = Router(fabric).paths(start, end)
+    dead = fabric.port("leaf0/Ethernet10")
+    up = np.ones(len(fabric), np.bool_)
+    up[[dead, dead ^ 1]] = False
+    after, _ = Router(fabric, up).paths(start, end)
+    used = ((before == dead) | (before == dead ^ 1)).any(axis=1)
+    assert used.any()
+    assert (before[~used] == after[~used]).all()
+    assert not np.isin(after, [dead, dead ^ 1]).any()
+
+
 def test_rails_give_every_host_a_card_on_every_rail() -> None:
     """Card r of each host goes to a leaf of rail r, and says so."""
     topology = rails(
