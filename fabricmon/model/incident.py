@@ -173,7 +173,7 @@ class Incident:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """The stable JSON form (design section 5). Times are RFC 3339 UTC."""
+        """The stable JSON form. Times are RFC 3339 UTC."""
         return {
             "id": self.id,
             "fabric": self.fabric,
