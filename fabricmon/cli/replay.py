@@ -13,6 +13,7 @@ from fabricmon.cli.common import (
     output_option,
     print_incidents,
 )
+from fabricmon.cli.serving import address_option, drive_and_serve
 
 
 @click.command()
@@ -25,6 +26,12 @@ from fabricmon.cli.common import (
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     help="Which CSV column is what (YAML).",
 )
+@click.option(
+    "--serve",
+    metavar="ADDRESS",
+    callback=address_option,
+    help="Show it in the browser, such as on :10077, until Ctrl-C.",
+)
 @output_option("text", "json")
 @fail_on_incident
 def command(
@@ -33,6 +40,7 @@ def command(
     fabric: str,
     interval: str | None,
     columns: Path | None,
+    serve: str | None,
     output: str,
     fail_on_incident: bool,
 ) -> None:
@@ -55,6 +63,15 @@ def command(
         interval_s=parse_duration(interval) if interval else 0.0,
     )
     pipeline = app.make_pipeline(source.fabric, context, loaded)
+    if serve is not None:
+        drive_and_serve(
+            source.items(),
+            pipeline,
+            context,
+            serve,
+            lambda outcome: print_incidents(outcome.worst_first(), output),
+        )
+        return
     outcome = drive(source.items(), pipeline)
     print_incidents(outcome.worst_first(), output)
     if fail_on_incident and outcome.incidents:

@@ -23,6 +23,12 @@ def _list(items: dict[str, Any]) -> dict[str, Any]:
     return {"type": "array", "items": items}
 
 
+def _tuple(length: int) -> dict[str, Any]:
+    """Names and numbers in a fixed order; the summary of the call names them."""
+    items = {"type": ["string", "number"]}
+    return {"type": "array", "items": items, "minItems": length, "maxItems": length}
+
+
 def _map(values: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "additionalProperties": values}
 
@@ -171,7 +177,7 @@ _SCHEMAS: dict[str, Any] = {
         fabric=_STRING,
         tick=_INT,
         time=_TIME,
-        stalled=_list({"type": "array", "prefixItems": [_STRING, _STRING, _NUMBER]}),
+        stalled=_list(_tuple(3)),
         stalled_ports=_INT,
         incidents=_list(_object(**_INCIDENT)),
     ),
@@ -180,6 +186,10 @@ _SCHEMAS: dict[str, Any] = {
 
 def _query(name: str, text: str, schema: dict[str, Any] | None = None) -> dict[str, Any]:
     return {"name": name, "in": "query", "description": text, "schema": schema or _STRING}
+
+
+def _whole(most: int) -> dict[str, Any]:
+    return {"type": "integer", "minimum": 0, "maximum": most}
 
 
 def _in_path(name: str) -> dict[str, Any]:
@@ -223,6 +233,7 @@ def _call(
 
 _WRITES = (400, 403, 404, 415)
 _COMMENT = {"type": "string", "maxLength": 1000}
+_DECLARED = {**_TIME, "pattern": "^(19[7-9][0-9]|2[01][0-9][0-9])-"}
 _NEW_ACK = {"type": "object", "properties": {"comment": _COMMENT}, "additionalProperties": False}
 _NEW_WINDOW = {
     "type": "object",
@@ -230,8 +241,8 @@ _NEW_WINDOW = {
         "device": {"type": "string", "minLength": 1, "maxLength": 256},
         "port": {"type": "string", "maxLength": 256},
         "fabric": {"type": "string", "maxLength": 256},
-        "start": _TIME,
-        "end": _TIME,
+        "start": _DECLARED,
+        "end": _DECLARED,
         "comment": _COMMENT,
     },
     "required": ["device", "start", "end"],
@@ -247,8 +258,8 @@ _TIMELINE = _object(
 )
 _TOPOLOGY = _object(
     fabric=_STRING,
-    nodes=_list({"type": "array", "prefixItems": [_STRING, _STRING, _INT]}),
-    links=_list({"type": "array", "prefixItems": [_INT, _STRING, _INT, _STRING]}),
+    nodes=_list(_tuple(3)),
+    links=_list(_tuple(4)),
     jobs=_list(_object(name=_STRING, hosts=_list(_STRING), gpus_per_host=_INT)),
 )
 _STATUS = _object(
@@ -284,6 +295,7 @@ DESCRIPTION: dict[str, Any] = {
                 _query("state", "only in this state", _enum(IncidentState)),
                 _query("kind", "only of this kind", _enum(IncidentKind)),
                 _query("verdict", "only with this verdict", _enum(Verdict)),
+                refusals=(400,),
             )
         },
         "/api/v1/incidents/{id}": {
@@ -307,8 +319,8 @@ DESCRIPTION: dict[str, Any] = {
                 _query("q", "only names with this text in them"),
                 _query("device", "only this device's"),
                 _query("sort", "worst first by this, or by name", _SORT),
-                _query("limit", "at most 1000", _INT),
-                _query("offset", "skip so many", _INT),
+                _query("limit", "at most 1000", _whole(1000)),
+                _query("offset", "skip so many", _whole(10_000_000)),
                 refusals=(400, 404),
             )
         },
@@ -323,7 +335,12 @@ DESCRIPTION: dict[str, Any] = {
             )
         },
         "/api/v1/topology": {
-            "get": _call("Nodes, links, jobs", _TOPOLOGY, _FABRIC, refusals=(404,))
+            "get": _call(
+                "Nodes as [name, kind, tier], links as [node, port, node, port], jobs",
+                _TOPOLOGY,
+                _FABRIC,
+                refusals=(404,),
+            )
         },
         "/api/v1/targets": {
             "get": _call("Every target and how its polls go", _list(_ref("Target")), _FABRIC)
@@ -333,10 +350,10 @@ DESCRIPTION: dict[str, Any] = {
         },
         "/api/v1/moment": {
             "get": _call(
-                "What was held back at one tick",
+                "What was held back at one tick, as [device, port, stall ratio]",
                 _ref("Moment"),
                 _FABRIC,
-                _query("tick", "the latest where left out", _INT),
+                _query("tick", "the latest where left out", _whole(2**53)),
                 refusals=(400, 404),
             )
         },
@@ -347,7 +364,7 @@ DESCRIPTION: dict[str, Any] = {
                 _ref("Maintenance"),
                 status=201,
                 body=_NEW_WINDOW,
-                refusals=(400, 403, 415),
+                refusals=(400, 403, 409, 415),
             ),
         },
         "/api/v1/maintenance/{id}": {

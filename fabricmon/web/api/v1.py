@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
 from aiohttp import web
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, field_validator
 
 from fabricmon import __version__
-from fabricmon.model.incident import rfc3339
+from fabricmon.model.incident import IncidentKind, IncidentState, Verdict, rfc3339
 from fabricmon.model.maintenance import MaintenanceWindow
 from fabricmon.model.topology import PortId
 from fabricmon.settings import Settings
@@ -33,6 +33,14 @@ if TYPE_CHECKING:
 _M = TypeVar("_M", bound=Settings)
 
 _MAX_ROWS = 1000
+_EXAMPLE = "2026-01-31T22:00:00Z"
+_FILTERS: dict[str, list[str]] = {
+    "fabric": [],
+    "state": [state.value for state in IncidentState],
+    "kind": [kind.value for kind in IncidentKind],
+    "verdict": [verdict.value for verdict in Verdict],
+}
+"""What incidents can be narrowed by, and to what; empty = any text."""
 _MAX_ACKS = 10_000
 
 
@@ -52,13 +60,21 @@ class NewMaintenance(Settings):
     end: datetime
     comment: str = Field(default="", max_length=1000)
 
-    @model_validator(mode="after")
-    def _has_length(self) -> NewMaintenance:
-        if self.start.tzinfo is None or self.end.tzinfo is None:
-            raise ValueError("times need a time zone: write 2026-01-31T22:00:00Z")
-        if self.end <= self.start:
-            raise ValueError("`end` comes after `start`")
-        return self
+    @field_validator("start", "end", mode="before")
+    @classmethod
+    def _is_written_out(cls, value: object) -> object:
+        if not isinstance(value, str):
+            raise ValueError(f"write it out: {_EXAMPLE}")  # noqa: TRY004 - pydantic wants ValueError
+        return value
+
+    @field_validator("start", "end")
+    @classmethod
+    def _has_zone(cls, value: datetime) -> datetime:
+        if value.tzinfo is None:
+            raise ValueError(f"a time needs a time zone: {_EXAMPLE}")
+        if not 1970 <= value.year < 2200:
+            raise ValueError("that is not a time of this network")
+        return value
 
 
 class Api:
@@ -135,11 +151,11 @@ class Api:
         return [{**one, "acknowledged": self._acks.get(key)} for key, one in known.items()]
 
     async def _incidents(self, request: web.Request) -> web.Response:
-        wanted = {
-            key: request.query[key]
-            for key in ("fabric", "state", "kind", "verdict")
-            if key in request.query
-        }
+        wanted = {key: request.query[key] for key in _FILTERS if key in request.query}
+        for key, value in wanted.items():
+            known = _FILTERS[key]
+            if known and value not in known:
+                raise web.HTTPBadRequest(text=f"{key} is one of {', '.join(known)}\n")
         found = self._known_incidents()
         return json_response(
             [one for one in found if all(one[key] == value for key, value in wanted.items())]
@@ -260,6 +276,8 @@ class Api:
     async def _declare(self, request: web.Request) -> web.Response:
         user = self._writer(request)
         body = await _body(request, NewMaintenance)
+        if body.end <= body.start:
+            raise web.HTTPConflict(text="`end` comes after `start`\n")
         window = MaintenanceWindow(
             body.device,
             round(body.start.timestamp() * 1e9),

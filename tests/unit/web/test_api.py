@@ -197,6 +197,7 @@ async def test_closed_incidents_stay_to_be_read(serve: Serve) -> None:
         assert [one["id"] for one in closed] == ["old"]
         assert await _json(served, "/api/v1/incidents?kind=incast") == []
         assert (await served.get("/api/v1/incidents/none"))[0] == 404
+        assert (await served.get("/api/v1/incidents?verdict=guilty"))[0] == 400
 
 
 async def test_several_fabrics_have_to_be_named(serve: Serve) -> None:
@@ -284,11 +285,17 @@ async def test_maintenance_is_declared_and_withdrawn(
         window = json.loads(text)
         assert (window["author"], window["end"]) == ("ops", "2023-11-14T23:00:00.000Z")
         assert [w.device for w in served.state.declared.windows()] == ["spine0", "leaf1"]
-        for bad in ({"end": body["start"]}, {"start": "2023-11-14T22:00:00"}, {"device": ""}):
+        for bad, code in (
+            ({"end": body["start"]}, 409),
+            ({"start": "2023-11-14T22:00:00"}, 400),
+            ({"start": "0323-11-14T22:00:00Z"}, 400),
+            ({"start": 0}, 400),
+            ({"device": ""}, 400),
+        ):
             refused = await served.ask(
                 "POST", "/api/v1/maintenance", json={**body, **bad}, headers=OPS
             )
-            assert refused[0] == 400
+            assert refused[0] == code
         where = "/api/v1/maintenance/"
         assert (await served.ask("DELETE", where + window["id"], headers=OPS))[0] == 204
         configured = served.state.declared.windows()[0].id
