@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 EPOCH_NS = 1_790_000_000_000_000_000
 """Wall clock at second 0 of every simulation, unless given."""
 
-_LAPS = 10_000
-"""How often `cycles` repeats a scenario: months for one of some minutes."""
-
 
 class Simulation:
     """One run. A `model.stream.Source`: topology, then per poll the readings and a tick."""
@@ -80,18 +77,13 @@ class Simulation:
     def cycles(self) -> Iterator[Interval]:
         """The scenario without end: after its duration its events come again.
 
-        Events count from the end of the first `quiet` seconds, which are not repeated.
+        The quiet seconds before the first event are not repeated.
         """
         config = self.scenario.config
-        lap = config.duration
         quiet = min((event.at for event in config.events), default=0.0)
-        span = max(lap - quiet, self.poll_s)
-        repeats = [
-            event.model_copy(update={"at": event.at + lap_number * span})
-            for lap_number in range(_LAPS)
-            for event in config.events
-        ]
-        timeline = Timeline(self.wiring, config.traffic, repeats, quiet + _LAPS * span, self.seed)
+        timeline = Timeline(
+            self.wiring, config.traffic, config.events, config.duration, self.seed, quiet
+        )
         yield from timeline.intervals(self.poll_s)
 
     def stall(self, events: Sequence[EventConfig] | None = None) -> NDArray[np.float64]:

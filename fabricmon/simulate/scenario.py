@@ -100,6 +100,7 @@ class CollectorConfig(Settings):
     jitter: Duration = 0.004
     skip: float = Field(0.0, ge=0, le=0.5, description="share of polls that are lost")
     refresh: Duration | None = Field(None, description="devices renew their counters this often")
+    omit: list[str] = Field(default_factory=list, description="counters that are not read")
     width: Literal[32, 64] = Field(64, description="bits of packet and discard counters")
 
 

@@ -60,14 +60,17 @@ def episode(
     paused_time: bool = True,
     second: str | None = None,
     quiet_polls: int = 150,
+    omit: Sequence[str] = (),
 ) -> Episode:
     """A fault of `kind` (and one of `second`) in a fabric drawn from `seed`.
 
+    `omit` names counters that are not read, such as `link_downed` or `speed_bps`: sources differ.
     Draws that have no effect (a slow link nobody uses) are thrown away, at most eight of them.
     """
     for attempt in range(_TRIES):
         rng = np.random.default_rng([seed, attempt, sorted(DRAW).index(kind)])
-        made = _attempt(rng, kind, second, technology, poll, quiet_polls, paused_time=paused_time)
+        reading = CollectorConfig(paused_time=paused_time, per_device=False, omit=list(omit))
+        made = _attempt(rng, kind, second, technology, poll, quiet_polls, reading)
         if made is not None:
             return made
     raise ValueError(f"no {kind} came of seed {seed} on {technology.value}")
@@ -80,8 +83,7 @@ def _attempt(
     technology: Technology,
     poll: float,
     quiet_polls: int,
-    *,
-    paused_time: bool,
+    reading: CollectorConfig,
 ) -> Episode | None:
     tight = kind in _OVERSUBSCRIBED or second in _OVERSUBSCRIBED
     slack = float(rng.uniform(0.3, 0.5)) if tight else float(rng.uniform(1.0, 1.5))
@@ -103,7 +105,7 @@ def _attempt(
         duration=round(end / poll) * poll,
         topology=topology,
         traffic=traffic,
-        collector=CollectorConfig(paused_time=paused_time, per_device=False),
+        collector=reading,
     )
     first_poll, last_poll = int(at / poll) + 1, int((at + lasts) / poll)
     seed = int(rng.integers(1 << 31))

@@ -52,7 +52,7 @@ PACKET_BYTES = 4160
 _QUEUE = 0.25
 """Standing queue that working congestion control leaves at a bottleneck, in full buffers."""
 
-_MARK_PRESSED, _MARK_ROOT, _MARK_SETTLED, _MARK_IDLE = 0.2, 0.01, 0.006, 3e-5
+_MARK_PRESSED, _MARK_ROOT, _MARK_SETTLED, _MARK_IDLE = 0.2, 0.01, 0.012, 3e-5
 """Share of packets marked: under back-pressure, at its root, when converged, at other times."""
 
 _LATE_MARKS = 0.02
@@ -62,6 +62,12 @@ _NOTIFICATIONS_PER_S = 20_000
 """A card answers at most one notification per flow in 50 us."""
 
 _HEAD_DROPS_PER_S = 20.0
+
+_CUT_PER_DOWN = 12
+"""Packets that arrive broken when a link goes down."""
+
+_MARK_OVERRUN = 0.15
+"""Share of packets marked by a queue that is so long that it drops."""
 
 
 def signals(
@@ -74,7 +80,7 @@ def signals(
     row["bytes"][:] = sent
     row["received"][:] = sent * (1 - conditions.loss)
     row["packets"][:] = sent / PACKET_BYTES
-    row["damaged"][:] = sent / PACKET_BYTES * conditions.loss
+    row["damaged"][:] = sent / PACKET_BYTES * conditions.loss + _CUT_PER_DOWN * conditions.downs
     row["stall"][:] = epoch.stall
     row["downs"][:] = conditions.downs
     row["up"][:] = conditions.up
@@ -84,7 +90,7 @@ def signals(
     row["pauses"][:] = _pauses(wiring, conditions, network, epoch)
     row["head_drops"][:] = np.where(epoch.stall > 0.97, _HEAD_DROPS_PER_S, 0.0)
     if not wiring.infiniband:
-        row["marks"][:] = _marks(wiring, conditions, epoch)
+        row["marks"][:] = _marks(wiring, conditions, network, epoch)
     _drops(row, conditions, wiring, network, epoch)
     _cards(row, conditions, network, epoch)
     return out
@@ -132,7 +138,9 @@ def _pauses(
     return np.where(conditions.mute[wiring.target], 0.0, frames)
 
 
-def _marks(wiring: Wiring, conditions: Conditions, epoch: Epoch) -> NDArray[np.float64]:
+def _marks(
+    wiring: Wiring, conditions: Conditions, network: Network, epoch: Epoch
+) -> NDArray[np.float64]:
     """float64[E]: packets marked per second; most of them upstream once pressure has formed."""
     use = epoch.sent / np.maximum(wiring.capacity, 1.0)
     share = (
@@ -141,6 +149,10 @@ def _marks(wiring: Wiring, conditions: Conditions, epoch: Epoch) -> NDArray[np.f
         + epoch.settled * _MARK_SETTLED
         + _MARK_IDLE * use**2
     )
+    if epoch.dropped.any():
+        overrun = np.zeros(len(wiring), np.bool_)
+        overrun[network.pair_link[epoch.dropped > 0]] = True
+        share = np.where(overrun, np.maximum(share, _MARK_OVERRUN), share)
     marking = conditions.marking[wiring.source]
     share = np.where(marking >= 1, share, share * np.where(marking > 0, _LATE_MARKS, 0.0))
     marks: NDArray[np.float64] = share * epoch.sent / 8 / PACKET_BYTES

@@ -149,6 +149,9 @@ class Reader:
         if not self._config.paused_time:
             keys = [key for key in keys if not key[0].endswith("pfc_ns")]
         levels = [*_GAUGES, *(_QUEUE_GAUGES if not host and not self._infiniband else ())]
+        omitted = set(self._config.omit)
+        keys = [key for key in keys if key[0] not in omitted]
+        levels = [key for key in levels if key[0] not in omitted]
         columns = tuple(self._column(counter, queue) for counter, queue in keys)
         shape = (len(keys), len(pick))
         ports = [self._wiring.ports[int(i)] for i in pick]

@@ -7,6 +7,7 @@ epoch that was solved before is looked up. A long healthy day costs a handful of
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,7 @@ from fabricmon.simulate.engine.conditions import healthy
 from fabricmon.simulate.engine.counters import ROW, SIGNALS, signals
 from fabricmon.simulate.engine.epoch import EpochSolver
 from fabricmon.simulate.engine.flows import Network
-from fabricmon.simulate.events import Reading
+from fabricmon.simulate.events import EventConfig, Reading
 from fabricmon.simulate.fabric.routing import Router
 from fabricmon.simulate.workload.jobs import Habit, JobRun
 from fabricmon.simulate.workload.traffic import Planner, Wish, background, collective
@@ -26,12 +27,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fabricmon.simulate.engine.conditions import Conditions
-    from fabricmon.simulate.events import EventConfig
     from fabricmon.simulate.fabric.wiring import Wiring
     from fabricmon.simulate.scenario import TrafficConfig
     from fabricmon.simulate.workload.traffic import Plan
 
 _STEPS_PER_POLL = 100_000
+_NEVER = 1e18
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,8 +99,12 @@ class Timeline:
         events: Sequence[EventConfig],
         duration: float,
         seed: int,
+        repeat_from: float | None = None,
     ) -> None:
-        """`duration` and all times in seconds from the start."""
+        """`duration` and all times in seconds from the start.
+
+        With `repeat_from` the run has no end: at `duration` it is that second again for the events.
+        """
         self._wiring, self._traffic, self._events = wiring, traffic, events
         self._duration = duration
         self._rng = np.random.default_rng([seed, 1])
@@ -112,7 +117,9 @@ class Timeline:
             groups = collective(job, self._ranks(job.name), rng)
             self._wishes[job.name] = groups
             self.jobs[job.name] = JobRun(job, tuple(groups), rng)
-        self._moments = sorted({t for e in events for t in e.changes(duration)} | {0.0})
+        self._repeat_from = repeat_from
+        self._moments = sorted({t for e in events for t in e.changes(duration)} - {0.0})
+        self._tellers = [e for e in events if type(e).reading is not EventConfig.reading]
         self._routers: dict[bytes, Router] = {}
         self._latched: tuple[frozenset[int], NDArray[np.bool_] | None] = (frozenset(), None)
 
@@ -127,23 +134,44 @@ class Timeline:
         return np.array([[cards[r] for cards in per_host] for r in range(rails)], np.int32)
 
     def intervals(self, poll: float) -> Iterator[Interval]:
-        """Every poll interval up to the duration."""
+        """Every poll interval up to the duration, or for ever."""
         state = self._enter(0.0)
-        upcoming = [t for t in self._moments if t > 0]
+        upcoming = self._upcoming()
+        change = next(upcoming, _NEVER)
         now = 0.0
-        for i in range(1, round(self._duration / poll) + 1):
+        last = round(self._duration / poll) if self._repeat_from is None else None
+        for i in count(1):
+            if last is not None and i > last:
+                return
             end = i * poll
             amount = np.zeros((len(SIGNALS), len(self._wiring)))
             peak = np.zeros(len(self._wiring))
             while now < end - 1e-9:
-                until = min(end, upcoming[0]) if upcoming else end
-                now = self._run(state, now, until, amount, peak)
-                if upcoming and now >= upcoming[0] - 1e-9:
-                    state = self._enter(upcoming.pop(0))
+                now = self._run(state, now, min(end, change), amount, peak)
+                if now >= change - 1e-9:
+                    state = self._enter(self._folded(change))
+                    change = next(upcoming, _NEVER)
             for level in ("depth", "up", "speed_bps"):
                 amount[ROW[level]] /= poll
             depth = self._rates(state)[0][ROW["depth"]]
             yield Interval(amount, peak, depth, self._reading(end), state.conditions.coarse, end)
+
+    def _upcoming(self) -> Iterator[float]:
+        """Seconds at which something changes, in order."""
+        yield from self._moments
+        if self._repeat_from is None or not self._moments:
+            return
+        span = self._duration - self._repeat_from
+        for lap in count(1):
+            for moment in (self._duration, *(t for t in self._moments if t > self._repeat_from)):
+                yield moment + (lap - (moment == self._duration)) * span
+
+    def _folded(self, second: float) -> float:
+        """The second of the scenario, once it repeats."""
+        if self._repeat_from is None or second < self._duration:
+            return second
+        span = self._duration - self._repeat_from
+        return self._repeat_from + (second - self._duration) % span
 
     def _run(
         self,
@@ -192,8 +220,10 @@ class Timeline:
 
     def _reading(self, second: float) -> Reading:
         reading = Reading()
-        for _, event in self._active(second - 1e-6):
-            event.reading(reading, self._wiring)
+        moment = self._folded(second - 1e-6)
+        for event in self._tellers:
+            if event.active(moment):
+                event.reading(reading, self._wiring)
         return reading
 
     def _enter(self, second: float) -> _State:
