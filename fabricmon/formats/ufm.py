@@ -38,18 +38,22 @@ def sniff(head: bytes) -> bool:
 
 def read(text: str, bad: Bad, file: str = "") -> Iterator[tuple[int, PortCounts]]:
     """(time in ns since the epoch or 0, counts) of every row. Bad rows are reported and skipped."""
-    rows = _json_rows(text, bad, file) if text.lstrip()[:1] in {"[", "{"} else _csv_rows(text)
+    is_json = text.lstrip()[:1] in {"[", "{"}
+    rows = _json_rows(text, bad, file) if is_json else _csv_rows(text, bad, file)
     for number, row in rows:
         try:
             yield _counts({key.strip().lower(): value for key, value in row.items()}, number)
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, TypeError, AttributeError, OverflowError) as error:
             bad(BadRecord(file, number, f"no port's sample: {error}"))
 
 
-def _csv_rows(text: str) -> Iterator[tuple[int, dict[str, Any]]]:
+def _csv_rows(text: str, bad: Bad, file: str) -> Iterator[tuple[int, dict[str, Any]]]:
     lines = csv.DictReader(text.splitlines(), skipinitialspace=True, restkey="")
-    for row in lines:
-        yield lines.line_num, row
+    try:
+        for row in lines:
+            yield lines.line_num, row
+    except csv.Error as error:
+        bad(BadRecord(file, lines.line_num, f"no CSV: {error}"))
 
 
 def _json_rows(text: str, bad: Bad, file: str) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -76,10 +80,11 @@ def _json_lines(lines: Iterable[str], bad: Bad, file: str) -> Iterator[tuple[int
 
 
 def _counts(row: dict[str, Any], line: int) -> tuple[int, PortCounts]:
-    guid = next(parse_guid(str(row[key])) for key in _GUIDS if row.get(key))
-    port = next(int(str(row[key]), 0) for key in _PORTS if row.get(key) not in {None, ""})
-    time = next((row[key] for key in _TIMES if row.get(key)), 0)
-    counts = PortCounts(GROUP, port, guid=guid, line=line)
+    guid, port, time = (
+        next((str(row[key]) for key in keys if row.get(key) not in {None, ""}), "")
+        for keys in (_GUIDS, _PORTS, _TIMES)
+    )
+    counts = PortCounts(GROUP, int(port, 0), guid=parse_guid(guid), line=line)
     for key, value in row.items():
         if key and key not in _LABELS and isinstance(value, str | int):
             try:
@@ -88,4 +93,4 @@ def _counts(row: dict[str, Any], line: int) -> tuple[int, PortCounts]:
                 continue  # rates, ratios and names stand among the counters
             if count is not None:
                 counts.values[key] = count
-    return int(float(time)) * 1000, counts
+    return int(float(time or 0)) * 1000, counts

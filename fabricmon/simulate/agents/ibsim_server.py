@@ -21,7 +21,7 @@ import sys
 from collections import deque
 from pathlib import Path
 from time import monotonic  # noqa: TID251 - a process of its own that must not import the daemon
-from typing import Any
+from typing import Any, BinaryIO, TextIO
 
 _CONTROL = struct.Struct("=IIII64s")
 ERROR, CONNECT, DISCONNECT, GET_PORT, GET_VENDOR, GET_GID = range(6)
@@ -139,13 +139,12 @@ class Server:
         self._late: deque[tuple[float, Client, bytes]] = deque()
         self._lost: deque[tuple[float, Client, bytes]] = deque()
 
-    def run(self) -> None:
-        """Until standard input ends."""
-        commands = sys.stdin.buffer
+    def run(self, commands: BinaryIO, answers: TextIO) -> None:
+        """Until there are no more commands."""
         while True:
             by_socket = {client.sock: client for client in self._clients.values()}
             full = [client.sock for client in self._clients.values() if client.backlog]
-            reading = [commands, self._control, *by_socket]
+            reading: list[Any] = [commands, self._control, *by_socket]
             ready, writable, _ = select.select(reading, full, [], self._pause())
             for client_socket in writable:
                 self._drain(by_socket[client_socket])
@@ -154,6 +153,8 @@ class Server:
                 if not line:
                     return
                 self._obey(json.loads(line))
+                answers.write(f"{self._served}\n")
+                answers.flush()
             if self._control in ready:
                 self._take_control()
             for sock in ready:
@@ -181,10 +182,12 @@ class Server:
                     image.take_lids(value)
         for client in self._clients.values():
             client.reachable = image.reachable(client.node)
-        sys.stdout.write(f"{self._served}\n")
-        sys.stdout.flush()
 
-    # Control messages
+    def close(self) -> None:
+        """Let go of the sockets."""
+        for number in list(self._clients):
+            self._forget(number)
+        self._control.close()
 
     def _take_control(self) -> None:
         message, sender = self._control.recvfrom(_CONTROL.size)
@@ -338,15 +341,8 @@ class Server:
         return _reply(request, status, data + request[_MAD + 64 + len(data) :])
 
     def _send(self, client: Client, reply: bytes) -> None:
-        if client.backlog:
-            client.backlog.append(reply)
-            return
-        try:
-            client.sock.send(reply)
-        except BlockingIOError:
-            client.backlog.append(reply)
-        except OSError:
-            self._forget(client.number)
+        client.backlog.append(reply)
+        self._drain(client)
 
     def _drain(self, client: Client) -> None:
         try:
@@ -397,4 +393,4 @@ if __name__ == "__main__":
     server = Server(json.loads(Path(sys.argv[1]).read_text()))
     sys.stdout.write("ready\n")
     sys.stdout.flush()
-    server.run()
+    server.run(sys.stdin.buffer, sys.stdout)

@@ -98,14 +98,18 @@ class SimulatedPort:
         self.library = self
         self._waiting: deque[bytes] = deque()
         pid = os.getpid()
-        self._control = self._bound(f"{name}:ctl{pid}")
-        self._connect(self._control, f"{name}:ctl")
-        self._control.settimeout(10)
-        self._data = self._bound(f"{name}:in{pid}")
-        info = struct.pack("=III32s", pid, WHOLE_DATAGRAMS, 0, host.encode())
-        told = self._ask(0, SIM_CONNECT, info)
-        self._number = struct.unpack_from("=I", told)[0]
-        self._connect(self._data, f"{name}:out{self._number}")
+        self._control, self._data = self._bound(f"{name}:ctl{pid}"), self._bound(f"{name}:in{pid}")
+        try:
+            self._connect(self._control, f"{name}:ctl")
+            self._control.settimeout(10)
+            info = struct.pack("=III32s", pid, WHOLE_DATAGRAMS, 0, host.encode())
+            told = self._ask(0, SIM_CONNECT, info)
+            self._number = struct.unpack_from("=I", told)[0]
+            self._connect(self._data, f"{name}:out{self._number}")
+        except CannotOpenError:
+            self._control.close()
+            self._data.close()
+            raise
         self._data.settimeout(0)
 
     @staticmethod
@@ -131,6 +135,8 @@ class SimulatedPort:
     def close(self) -> None:
         """Detach, so that the server's place is free again."""
         self._ask(self._number, SIM_DISCONNECT, b"")
+        self._control.close()
+        self._data.close()
 
     def umad_send(self, _fd: int, _agent: int, address: int, *_: int) -> int:
         """As the library's. While the server takes nothing more, what it sends is taken in."""
