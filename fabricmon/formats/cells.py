@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from fabricmon.formats.base import Bad
 
 _BLOCK = 8 << 20
+_ANY = "latin-1"
+"""Read like this, no byte is wrong; `texts` turns what is a name into what it was meant as."""
 _EMPTY = ("", "null", "NULL", "None", "nan", "NaN", "N/A", "NA", "n/a", "-")
 _WHOLE = r"^[+-]?[0-9]{1,20}$"
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$"
@@ -80,7 +82,7 @@ class Cells:
                     block_size=_BLOCK,
                     column_names=names,
                     skip_rows=1,
-                    encoding=self.encoding,
+                    encoding=_ANY,
                 ),
                 csv.ParseOptions(delimiter=self.delimiter, invalid_row_handler=self._invalid),
                 csv.ConvertOptions(
@@ -107,13 +109,18 @@ class Cells:
         return "skip"
 
 
-def texts(array: Any) -> tuple[NDArray[np.int64], list[str]]:
-    """int64[M] into the distinct texts; empty where there is nothing."""
+def texts(array: Any, encoding: str = "") -> tuple[NDArray[np.int64], list[str]]:
+    """int64[M] into the distinct texts; empty where there is nothing.
+
+    `encoding` is that of the file the cells came from; none for texts that are decoded already.
+    """
     import pyarrow as pa  # noqa: PLC0415 - see `Cells`
 
     if not pa.types.is_dictionary(array.type):
         array = array.cast(pa.string()).dictionary_encode()
     distinct = [text or "" for text in array.dictionary.cast(pa.string()).to_pylist()]
+    if encoding:
+        distinct = [text.encode(_ANY, "replace").decode(encoding, "replace") for text in distinct]
     code = array.indices.fill_null(len(distinct)).to_numpy(zero_copy_only=False)
     return code.astype(np.int64), [*distinct, ""]
 

@@ -59,6 +59,15 @@ def _pattern(text: str) -> str:
     return text
 
 
+def _codec(name: str) -> str:
+    try:
+        if ",\n".encode(name) != b",\n":
+            raise ValueError(f"{name} is no superset of ASCII")
+    except LookupError as error:
+        raise ValueError(f"{name!r} is no encoding that is known") from error
+    return name
+
+
 def _known(counter: str) -> str:
     if counter not in BY_ID:
         raise ValueError(f"{counter!r} is not in the catalogue; known: {', '.join(BY_ID)}")
@@ -155,7 +164,8 @@ class ColumnMap(Settings):
     values: Annotated[dict[str, Value], Field(min_length=1)]
     files: str = "*"
     delimiter: Annotated[str, Field(min_length=1, max_length=1)] = ","
-    encoding: str = "utf-8"
+    encoding: Annotated[str, AfterValidator(_codec)] = "utf-8"
+    """Any in which commas and line ends are those of ASCII."""
     speed: BitRate | None = None
 
     def wants(self, path: str) -> bool:
@@ -287,10 +297,9 @@ class Reader:
         rows = found[inverse]
         return rows, rows >= 0
 
-    @staticmethod
-    def _names(batch: Any, file: str, name: Name) -> tuple[NDArray[np.int64], list[str]]:
+    def _names(self, batch: Any, file: str, name: Name) -> tuple[NDArray[np.int64], list[str]]:
         if name.column:
-            return texts(batch.column(name.column))
+            return texts(batch.column(name.column), self._map.encoding)
         own = name.of(file)
         if own is None:
             raise FormatError(f"its path has no part that {name.path!r} finds", file=file)

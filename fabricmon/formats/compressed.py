@@ -47,8 +47,14 @@ class _Counted(io.RawIOBase):
 class _Inflated(io.RawIOBase):
     """The plain side of a compressed stream; judges how much comes out of how little."""
 
-    def __init__(self, read: Callable[[int], bytes], packed: _Counted, name: str) -> None:
-        self._read, self._packed, self._name = read, packed, name
+    def __init__(
+        self,
+        read: Callable[[int], bytes],
+        damage: tuple[type[Exception], ...],
+        packed: _Counted,
+        name: str,
+    ) -> None:
+        self._read, self._damage, self._packed, self._name = read, damage, packed, name
         self._count = 0
 
     def readable(self) -> bool:
@@ -58,7 +64,7 @@ class _Inflated(io.RawIOBase):
         view = memoryview(buffer)  # type: ignore[arg-type] # a buffer by contract of RawIOBase
         try:
             data = self._read(len(view))
-        except (OSError, EOFError, ValueError) as error:  # each library has its own
+        except self._damage as error:
             raise FormatError(
                 f"the compressed data is damaged: {error}", file=self._name
             ) from error
@@ -83,20 +89,23 @@ def plain(raw: BinaryIO, name: str) -> io.BufferedReader:
         raw if isinstance(raw, io.BufferedReader) else io.BufferedReader(cast("io.RawIOBase", raw))
     )
     magic = buffered.peek(4)[:4]
+    damage: tuple[Any, ...]
     if magic[:2] == _GZIP:
-        from isal import igzip  # noqa: PLC0415 - a C library that plain files do not need
+        from isal import igzip, igzip_lib  # noqa: PLC0415 - a C library plain files do not need
 
         packed = _Counted(buffered)
         source = cast("BinaryIO", io.BufferedReader(packed, 1 << 16))
         inflated: Any = igzip.GzipFile(fileobj=source)  # type: ignore[no-untyped-call] # isal's stubs
+        damage = (OSError, EOFError, ValueError, igzip_lib.IsalError)
     elif magic == _ZSTD:
         import pyarrow as pa  # noqa: PLC0415 - 50 MB that plain files do not need
 
         packed = _Counted(buffered)
         inflated = pa.CompressedInputStream(pa.PythonFile(packed, mode="r"), "zstd")
+        damage = (OSError, pa.ArrowException)
     else:
         return buffered
-    return io.BufferedReader(_Inflated(inflated.read, packed, name), 1 << 18)
+    return io.BufferedReader(_Inflated(inflated.read, damage, packed, name), 1 << 18)
 
 
 def head(stream: io.BufferedReader) -> bytes:

@@ -48,8 +48,9 @@ def read(stream: io.BufferedReader, file: str, layout: Layout, bad: Bad) -> Iter
     A counter that is not of the catalogue is told once. Raises `FormatError` where the file is no
     such table.
     """
-    reader = _Reader(layout, bad, file)
-    tables = _parquet(stream, file) if stream.peek(4)[:4] == _PARQUET else _csv(stream, file, bad)
+    parquet = stream.peek(4)[:4] == _PARQUET
+    reader = _Reader(layout, bad, file, "" if parquet else "utf-8")
+    tables = _parquet(stream, file) if parquet else _csv(stream, file, bad)
     for table, line_of in tables:
         yield reader.chunk(table, line_of)
 
@@ -89,8 +90,8 @@ def _check(present: set[str], file: str) -> None:
 class _Reader:
     """Turns Arrow batches into chunks."""
 
-    def __init__(self, layout: Layout, bad: Bad, file: str) -> None:
-        self._layout, self._bad, self._file = layout, bad, file
+    def __init__(self, layout: Layout, bad: Bad, file: str, encoding: str) -> None:
+        self._layout, self._bad, self._file, self._encoding = layout, bad, file, encoding
         self._ports: dict[tuple[str, str], int] = {}
         self._columns: dict[tuple[str, int], int] = {}
 
@@ -113,8 +114,8 @@ class _Reader:
         return Chunk(time, port, column, raw, zero).part(good).in_order()
 
     def _port(self, batch: Any) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-        device, devices = texts(batch.column("device"))
-        port, ports = texts(batch.column("port"))
+        device, devices = texts(batch.column("device"), self._encoding)
+        port, ports = texts(batch.column("port"), self._encoding)
         pair = device * len(ports) + port
         numbers_of = np.full(len(devices) * len(ports), -1, np.int32)
         for key in np.unique(pair).tolist():
@@ -128,7 +129,7 @@ class _Reader:
         self, batch: Any
     ) -> tuple[NDArray[np.int32], NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]]:
         """Column number, good, gauge, and not of the catalogue."""
-        counter, counters = texts(batch.column("counter"))
+        counter, counters = texts(batch.column("counter"), self._encoding)
         queue, queue_ok = self._queue(batch)
         width = int(queue.max(initial=NO_QUEUE)) + 2
         pair = counter * width + (queue + 1)
