@@ -96,7 +96,8 @@ def plain(raw: BinaryIO, name: str) -> io.BufferedReader:
         packed = _Counted(buffered)
         source = cast("BinaryIO", io.BufferedReader(packed, 1 << 16))
         inflated: Any = igzip.GzipFile(fileobj=source)  # type: ignore[no-untyped-call] # isal's stubs
-        damage = (OSError, EOFError, ValueError, igzip_lib.IsalError)
+        isal_error: Any = igzip_lib.IsalError  # typed as an instance in isal's stubs
+        damage = (OSError, EOFError, ValueError, isal_error)
     elif magic == _ZSTD:
         import pyarrow as pa  # noqa: PLC0415 - 50 MB that plain files do not need
 
