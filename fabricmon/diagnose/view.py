@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fabricmon.diagnose.fabric.graph import PressureGraph, Sink
+from fabricmon.diagnose.fabric.plateau import plateaus
 from fabricmon.diagnose.past.levels import SPAN, Levels
 from fabricmon.diagnose.past.memory import Memory
 from fabricmon.diagnose.past.pace import Lag, Pace
@@ -170,6 +171,17 @@ class FabricView:
         """bool[N]: others wait for this egress, or a queue stands in it, more than before."""
         waiting = self.graph.inflow() >= self.config.stall
         return waiting | (self.queue >= 0.5) | (self.marks >= 0.5)
+
+    @cached_property
+    def plateau(self) -> NDArray[np.bool_]:
+        """bool[N]: carries less than its link's rate and has a standing queue."""
+        return plateaus(self)
+
+    @cached_property
+    def paused_a_little(self) -> NDArray[np.bool_]:
+        """bool[N]: some pause or stall, however small, that was not there before."""
+        little = self.stall > np.fmax(2 * self.stall_past, 0.002)
+        return little | self.pause_evident
 
     def behind(self, row: int) -> NDArray[np.intp]:
         """Rows held back through `row`, itself included if it is held."""

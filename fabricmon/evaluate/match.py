@@ -116,14 +116,17 @@ def match(run: Run, observed: Sequence[Observed] | None = None) -> Matched:
     """Give every event to the fault it answers best, or to none."""
     cables = Cables(run)
     alarms = run.observed if observed is None else observed
-    events = merged((o for o in alarms if not o.telemetry), run, cables)
+    asked = {label.kind for label in run.labels}  # telemetry counts only where it is the fault
+    told = (o for o in alarms if not o.telemetry or o.kind in asked)
+    events = merged(told, run, cables)
     answers = [Answer(label) for label in run.labels]
     false = []
     for event in sorted(events, key=lambda e: e.order):
         during = [a for a in answers if _overlaps(event, a.label, run)]
-        if not during:
+        if event.telemetry:
+            during = [a for a in during if a.label.kind == event.kind]
+        elif not during:
             false.append(event)
-            continue
         open_to = [a for a in during if event.kind != a.label.trigger]
         if open_to:
             best = max(open_to, key=lambda a: _fit(event, a, cables))

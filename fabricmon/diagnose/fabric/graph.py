@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 HOPS = 8
 """Longest chain of held ports that is followed; fabrics of three tiers need six."""
 _MAX_SINKS = 24
+_LIGHT = 0.05
+"""Held time, in ports, below which an end of pressure is nobody's business."""
 _SHARE = 0.05
 """Less of a port's stall than this does not make it a victim of a sink."""
 
@@ -130,7 +132,7 @@ class PressureGraph:
         absorbed, _ = self._absorb()
         heaviest = np.argsort(-absorbed, kind="stable")[:_MAX_SINKS]
         out = []
-        for place in heaviest[absorbed[heaviest] > 0.03 * absorbed[heaviest[0]]]:
+        for place in heaviest[absorbed[heaviest] > max(_LIGHT, 0.03 * absorbed[heaviest[0]])]:
             row = int(self.active[place])
             victims, shares = self.upstream(row)
             feeders = self.active[self.src[self.dst == place]]

@@ -57,7 +57,7 @@ def _took_over(view: FabricView) -> NDArray[np.bool_]:
         now, low, high = levels.now(name), levels.low(name), levels.high(name)
         left |= (low > _USED) & (now <= _LEFT * low)
         more |= (now > 1.1 * high) & (now > high + _USED)
-    left &= way & ~view.down
+    left &= way & ~_rerouted(view)
     more &= way & (view.held <= 0)
     if not left.any() or not more.any():
         return np.zeros(len(way), np.bool_)
@@ -65,6 +65,14 @@ def _took_over(view: FabricView) -> NDArray[np.bool_]:
     peak = np.fmax.reduce(view.window.past("tx_use", 6), axis=0)
     room = (peak >= view.config.busy) | view.waited_for
     return more & room & np.isin(shape.parallel, groups)
+
+
+def _rerouted(view: FabricView) -> NDArray[np.bool_]:
+    """bool[N]: ways that are down, or lead to a device some of whose links are down."""
+    shape = view.shape
+    broken = np.bincount(shape.node, view.down, len(shape.is_host)) > 0
+    rerouted: NDArray[np.bool_] = view.down | ((shape.beyond >= 0) & broken[shape.beyond])
+    return rerouted
 
 
 def full_groups(view: FabricView) -> list[Group]:
@@ -91,19 +99,25 @@ def full_groups(view: FabricView) -> list[Group]:
 
 
 def single_destination(view: FabricView, row: int) -> int | None:
-    """The port towards the host that takes most of what the full way `row` carries, if any."""
-    shape, rate = view.shape, view.levels.now("tx_use") * view.table.speed_bps
+    """The port towards the host that takes most of what came newly through the way `row`, if any.
+
+    Followed from device to device: most of what a device sends more than usual leaves by one port.
+    """
+    shape = view.shape
+    more = (view.use - view.usual_use) * view.table.speed_bps
     at = row
     for _ in range(4):
         device = int(shape.beyond[at])
         if device < 0 or shape.is_host[device]:
             return None
         onward = shape.rows_of(device)
-        onward = onward[(onward != shape.peer[at]) & (rate[onward] >= _SINGLE * rate[row])]
-        onward = onward[view.use[onward] - view.usual_use[onward] >= _RISE]
-        if not len(onward):
+        onward = onward[onward != shape.peer[at]]
+        rise = np.fmax(np.nan_to_num(more[onward]), 0.0)
+        if not len(onward) or float(rise.max()) < max(_SINGLE * float(rise.sum()), 1.0):
             return None
-        at = int(onward[np.argmax(rate[onward])])
+        at = int(onward[np.argmax(rise)])
+        if view.use[at] - view.usual_use[at] < _RISE:
+            return None
         if shape.faces_host[at]:
             return at
     return None

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from fabricmon.diagnose.view import FabricView
 
-RECENT = 24
+RECENT = 36
 """Polls over which breaks of a link are counted."""
 _STILL = 1e-4
 _NEVER = np.iinfo(np.int64).max

@@ -24,6 +24,8 @@ SPAN = 16
 LEARN = 24
 """Polls of a job before anything is said of it."""
 _QUIET = 0.005
+_SAME = 1.4
+"""Two halves of a span whose traffic differs by less are one pace."""
 _SEEN = 12
 """Lags that must be known of the past."""
 
@@ -32,43 +34,53 @@ _SEEN = 12
 class Lag:
     """One job at one tick, in units of what a host usually sends in a poll.
 
-    rows    int[H]    the job's network cards
-    lag     float[H]  how far each fell behind the others and caught up again
+    rows    int[H]    one network card of each host
+    cards   int[C]    all of them
+    lag     float[H]  how far each host fell behind the others and caught up again
     past    float[H]  the largest such lag before
     pace    float     traffic of the job now, as a share of its usual traffic
+    steady  bool      the pace has been about the same for some polls
     even    float     spread of that share between its hosts
     """
 
     rows: NDArray[np.intp]
+    cards: NDArray[np.intp]
     lag: NDArray[np.float64]
     past: NDArray[np.float64]
     pace: float
+    steady: bool
     even: float
 
 
 class Beat:
     """The recent polls of one job."""
 
-    def __init__(self, rows: NDArray[np.intp]) -> None:
-        """`rows` int[H] are its network cards."""
-        self.rows = rows
-        self.polls = 0
-        self._sent = np.full((KEPT, len(rows)), np.nan, np.float32)
-        self._lags = np.full((KEPT, len(rows)), np.nan)
+    def __init__(self, cards: NDArray[np.intp], host: NDArray[np.intp]) -> None:
+        """`cards` int[C] are its network cards, `host` int[C] the place of each one's host."""
+        self.cards = cards
+        self._host = host
+        hosts = int(host.max(initial=-1)) + 1
+        self._per_host = np.bincount(host, minlength=hosts)
+        first = np.unique(host, return_index=True)[1]
+        self.rows = cards[first] if len(cards) else cards
+        self._polls = 0
+        self._sent = np.full((KEPT, hosts), np.nan)
+        self._lags = np.full((KEPT, hosts), np.nan)
 
     def push(self, sent: NDArray[np.float32]) -> None:
-        """Take float32[H], the share of its link each card used in this poll."""
-        self._sent[self.polls % KEPT] = sent
-        self.polls += 1
+        """Take float32[C], the share of its link each card used in this poll."""
+        total = np.bincount(self._host, sent, len(self._per_host))
+        self._sent[self._polls % KEPT] = total / self._per_host
+        self._polls += 1
 
-    def _recent(self, store: NDArray[np.floating], skip: int, count: int) -> NDArray[np.floating]:
+    def _recent(self, store: NDArray[np.float64], skip: int, count: int) -> NDArray[np.float64]:
         """The `count` polls before the last `skip`, oldest first."""
-        first = max(0, self.polls - skip - count, self.polls - KEPT)
-        return store[np.arange(first, max(first, self.polls - skip)) % KEPT]
+        first = max(0, self._polls - skip - count, self._polls - KEPT)
+        return store[np.arange(first, max(first, self._polls - skip)) % KEPT]
 
     def lag(self) -> Lag | None:
         """The lag of each host now; None while the job is not known well enough."""
-        if self.polls < LEARN or len(self.rows) < 3:
+        if self._polls < LEARN or len(self.rows) < 3:
             return None
         before = self._recent(self._sent, SPAN, KEPT)
         usual = _mean(before)
@@ -80,25 +92,41 @@ class Beat:
         together = np.median(share[:, works], axis=1)
         lag = np.where(works, _excursion(share, together, np.isnan(now)), 0.0)
         past = self._recent(self._lags, SPAN, KEPT)
-        self._lags[(self.polls - 1) % KEPT] = lag
+        self._lags[(self._polls - 1) % KEPT] = lag
         if (~np.isnan(past)).all(axis=1).sum() < _SEEN:
             return None
-        recent = _mean(now[-SPAN // 2 :])[works] / usual[works]
-        largest = np.nan_to_num(np.fmax.reduce(past, axis=0))
-        spread = float(np.subtract(*np.quantile(recent, [0.9, 0.1])))
-        return Lag(self.rows, lag, largest, float(np.median(recent)), spread)
+        span = SPAN // 2 if _whole_iterations(before) else SPAN
+        recent = share[-span:, works].mean(axis=0)
+        halves = [float(np.median(half)) for half in np.array_split(together[-span:], 2)]
+        if span == SPAN:
+            halves = [float(half.mean()) for half in np.array_split(together, 2)]
+        return Lag(
+            self.rows,
+            self.cards,
+            lag,
+            np.nan_to_num(np.fmax.reduce(past, axis=0)),
+            float(np.median(recent)),
+            max(halves) < _SAME * min(halves),
+            float(np.subtract(*np.quantile(recent, [0.9, 0.1]))),
+        )
 
 
-def _mean(values: NDArray[np.floating]) -> NDArray[np.float64]:
+def _whole_iterations(before: NDArray[np.float64]) -> bool:
+    """Whether a poll covers whole iterations, so that few polls tell the pace."""
+    whole = np.nan_to_num(before).mean(axis=1)
+    return float(whole.std()) < 0.25 * float(whole.mean())
+
+
+def _mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """float64[H]: mean of what is known, 0 where nothing is."""
     known = ~np.isnan(values)
     total = np.where(known, values, 0.0).sum(axis=0)
     return np.asarray(total / np.maximum(known.sum(axis=0), 1), np.float64)
 
 
-def _filled(values: NDArray[np.floating]) -> NDArray[np.float64]:
+def _filled(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """float64[W,H]: a missed poll is part of what the next one reports; the last is repeated."""
-    out = np.asarray(values, np.float64).copy()
+    out = values.copy()
     for step in range(len(out) - 2, -1, -1):
         out[step] = np.where(np.isnan(out[step]), out[step + 1], out[step])
     for step in range(1, len(out)):
@@ -138,7 +166,7 @@ class Pace:
         told = view.shape.at_peer(view.window.now("rx_use"))
         sent = np.where(np.isnan(view.levels.now("tx_use")), told, own)
         for beat in self._beats.values():
-            beat.push(sent[beat.rows])
+            beat.push(sent[beat.cards])
 
     def lags(self) -> dict[str, Lag]:
         """Every job that is known well enough."""
@@ -155,6 +183,8 @@ class Pace:
             peers = shape.peer[rows[shape.faces_host[rows]]]
             cards = np.union1d(rows[shape.host_port[rows]], peers[peers >= 0]).astype(np.intp)
             old = self._beats.get(job.name)
-            same = old is not None and np.array_equal(old.rows, cards)
-            beats[job.name] = old if same and old is not None else Beat(cards)
+            if old is None or not np.array_equal(old.cards, cards):
+                host = np.unique(shape.node[cards], return_inverse=True)[1]
+                old = Beat(cards, host.astype(np.intp))
+            beats[job.name] = old
         self._beats = beats

@@ -20,6 +20,15 @@ _BEHIND = 0.03
 """Smallest lag, in units of what a host usually sends in a poll."""
 
 
+_HALVED = 0.55
+"""Share of its usual traffic from which a job is slow beyond what a new phase explains."""
+_STOPPED = 0.1
+"""Below this a job has ended or pauses."""
+_ALSO_SLOWER = 0.8
+"""Another job below this share means that something changed for both."""
+_EVEN = 0.15
+
+
 class CollectiveStall:
     """All hosts of a job send less together, one of them always last, no port held back."""
 
@@ -44,11 +53,18 @@ class CollectiveStall:
     def findings(self, view: FabricView) -> Sequence[Finding]:
         """One finding per job that waits for a host."""
         found = []
+        slowed = sum(lag.pace < _ALSO_SLOWER for lag in view.lags.values())
         for name, lag in view.lags.items():
             late = self._last(lag)
-            if late is not None and not self._troubled(view, lag):
+            halved = slowed == 1 and self._halved(lag)
+            if (late is not None or halved) and not self._troubled(view, lag):
                 found.append(self._finding(view, name, lag, late))
         return found
+
+    @staticmethod
+    def _halved(lag: Lag) -> bool:
+        """Whether the job is slower by half, all hosts alike, for a while."""
+        return lag.steady and _STOPPED < lag.pace < _HALVED and lag.even < _EVEN
 
     @staticmethod
     def _last(lag: Lag) -> int | None:
@@ -64,37 +80,36 @@ class CollectiveStall:
     @staticmethod
     def _troubled(view: FabricView, lag: Lag) -> bool:
         """Whether the fabric itself holds back, drops or breaks at the job's own links."""
-        peers = view.shape.peer[lag.rows]
-        rows = np.concatenate([lag.rows, peers[peers >= 0]])
+        peers = view.shape.peer[lag.cards]
+        rows = np.concatenate([lag.cards, peers[peers >= 0]])
         errors = np.nan_to_num(view.levels.now("errors")[rows])
         drops = np.nan_to_num(view.levels.now("drops")[rows])
         return bool((view.held[rows] > 0).any() or (errors > 0).any() or (drops > 0).any())
 
-    def _finding(self, view: FabricView, job: str, lag: Lag, late: int) -> Finding:
-        row = int(lag.rows[late])
+    def _finding(self, view: FabricView, job: str, lag: Lag, late: int | None) -> Finding:
+        row = int(lag.rows[late or 0])
         port = view.table.ids[row]
-        evidence = (
-            Evidence("pace", port.device, port.port, lag.pace, f"share of usual, job {job}", "1"),
-            Evidence(
-                "lag",
-                port.device,
-                port.port,
-                float(lag.lag[late]),
-                "polls of usual traffic",
-                f"at most {lag.past[late]:.3g} before",
-            ),
-        )
-        causes: tuple[Cause, ...] = (view.cause(row, 0.8),)
+        evidence = [
+            Evidence("pace", port.device, port.port, lag.pace, f"share of usual, job {job}", "1")
+        ]
+        causes: tuple[Cause, ...] = ()
+        if late is not None:
+            causes = (view.cause(row, 0.8),)
+            worst, past = float(lag.lag[late]), f"at most {lag.past[late]:.3g} before"
+            evidence.append(
+                Evidence("lag", port.device, port.port, worst, "polls of usual traffic", past)
+            )
         return Finding(
             IncidentKind.COLLECTIVE_STALL,
             Verdict.NOT_FABRIC,
             Severity.MODERATE if lag.pace < 0.9 else Severity.MILD,
-            0.8,
+            0.8 if causes else 0.5,
             causes,
             (),
-            evidence,
+            tuple(evidence),
             self.advice,
-            rows=(row,),
+            reason=job,
+            rows=(row,) if causes else tuple(map(int, lag.rows)),
         )
 
 

@@ -37,6 +37,8 @@ class CounterBroken:
     )
     limits: ClassVar[str] = "A counter that is wrong within the limits of physics is not noticed."
 
+    opens_after: ClassVar[int] = 3
+
     def findings(self, view: FabricView) -> Sequence[Finding]:
         """One finding per device and reason."""
         found: list[Finding] = []

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from fabricmon.diagnose.fabric.graph import SinkKind
+from fabricmon.diagnose.fabric.plateau import clipped_beyond
 from fabricmon.model.incident import Evidence, Finding, IncidentKind, Severity, Verdict
 
 if TYPE_CHECKING:
@@ -14,7 +16,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from fabricmon.diagnose.fabric.graph import Sink
     from fabricmon.diagnose.view import FabricView
 
 
@@ -43,11 +44,13 @@ class DegradedLink:
     def findings(self, view: FabricView) -> Sequence[Finding]:
         """Links with errors, links below their speed, plateaus."""
         found = [*self._erring(view), *self._slow(view)]
-        found += [
-            self._plateau(view, sink)
-            for sink in view.sinks
-            if sink.kind is SinkKind.BUSY and _is_plateau(view, sink)
-        ]
+        unpaused = view.plateau & ~(view.shape.faces_host & view.paused_a_little)
+        for row in map(int, np.flatnonzero(unpaused)):
+            found += [self._plateau(view, row, view.behind(row), 0.75)]
+        for sink in view.sinks:
+            row_beyond = clipped_beyond(view, sink.row) if sink.kind is SinkKind.OPEN else None
+            if row_beyond is not None:
+                found.append(self._plateau(view, row_beyond, sink.victims, 0.6))
         return found
 
     def _erring(self, view: FabricView) -> list[Finding]:
@@ -84,23 +87,18 @@ class DegradedLink:
             found.append(self._finding(view, [int(row)], (evidence,), Severity.MODERATE, 0.95))
         return found
 
-    def _plateau(self, view: FabricView, sink: Sink) -> Finding:
+    def _plateau(
+        self, view: FabricView, row: int, victims: NDArray[np.intp], confidence: float
+    ) -> Finding:
         evidence = (
-            view.evidence(sink.row, "tx_use", "near 1 while others wait for it"),
-            view.evidence(sink.row, "depth"),
+            view.evidence(row, "tx_use", "near 1 while others wait for it"),
+            view.evidence(row, "depth"),
+            view.evidence(row, "ecn"),
+            *view.tree(victims),
         )
-        finding = self._finding(view, [sink.row], evidence, Severity.MODERATE, 0.8)
-        return Finding(
-            finding.kind,
-            finding.verdict,
-            finding.severity,
-            finding.confidence,
-            finding.causes,
-            view.victims(sink.victims),
-            (*evidence, *view.tree(sink.victims)),
-            self.advice,
-            rows=(sink.row, *map(int, sink.victims)),
-        )
+        finding = self._finding(view, [row], evidence, Severity.MODERATE, confidence)
+        rows = (row, *map(int, victims))
+        return replace(finding, victims=view.victims(victims), rows=rows)
 
     def _finding(
         self,
@@ -127,15 +125,6 @@ def _packets(view: FabricView) -> NDArray[np.float32]:
     """float32[N]: packets per second in both directions, as far as they are known."""
     rx, tx = view.frame.rate_of("rx_packets"), view.frame.rate_of("tx_packets")
     return np.nan_to_num(rx) + np.nan_to_num(tx)
-
-
-def _is_plateau(view: FabricView, sink: Sink) -> bool:
-    """Whether the sink has a standing queue, sends steadily, and far below its link's rate."""
-    use = view.window.past("tx_use", 4)[:, sink.row]
-    use = use[np.isfinite(use)]
-    if len(use) < 3 or float(view.queue[sink.row]) < 0.5:
-        return False
-    return float(use.max()) < 0.85 and float(np.ptp(use)) < 0.15 * float(use.mean())
 
 
 RULE = DegradedLink

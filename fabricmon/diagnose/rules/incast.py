@@ -39,6 +39,8 @@ class Incast:
         "Needs the topology. Bursts shorter than a poll are seen only by the stall they cause."
     )
 
+    opens_after: ClassVar[int] = 1  # what it stands on has lasted some polls already
+
     def findings(self, view: FabricView) -> Sequence[Finding]:
         """One finding per busy sink that faces a host, or whose traffic all goes to one host."""
         found = []

@@ -33,6 +33,8 @@ class Oversubscription:
     )
     limits: ClassVar[str] = "Needs at least two parallel ways that are both read."
 
+    opens_after: ClassVar[int] = 1  # what it stands on has lasted some polls already
+
     def findings(self, view: FabricView) -> Sequence[Finding]:
         """One finding per group that is evenly full."""
         even = [group for group in full_groups(view) if group.even]

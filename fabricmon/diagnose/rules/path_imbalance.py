@@ -37,6 +37,8 @@ class PathImbalance:
         "state too; only a clear rise over the port's own past is reported."
     )
 
+    opens_after: ClassVar[int] = 1  # what it stands on has lasted some polls already
+
     def findings(self, view: FabricView) -> Sequence[Finding]:
         """One finding per group with a full way and idle ones."""
         odd = [group for group in full_groups(view) if not group.even]

@@ -42,6 +42,8 @@ class PfcDeadlock:
         "pauses followed by complete silence stands for the blocked time."
     )
 
+    opens_after: ClassVar[int] = 1  # what it stands on has lasted some polls already
+
     def findings(self, view: FabricView) -> Sequence[Finding]:
         """One finding per cycle."""
         still = view.window.past("tx_use", _POLLS)

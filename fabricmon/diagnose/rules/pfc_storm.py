@@ -40,6 +40,8 @@ class PfcStorm:
         "With pause frames only, a steady stream of refreshes and no bytes sent stand for the time."
     )
 
+    opens_after: ClassVar[int] = 1  # what it stands on has lasted some polls already
+
     def findings(self, view: FabricView) -> Sequence[Finding]:
         """One finding per port that a host has stopped altogether."""
         sent = view.window.past("tx_use", SPAN)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from fabricmon.diagnose.fabric.graph import SinkKind
 from fabricmon.model.incident import Finding, IncidentKind, Severity, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fabricmon.diagnose.fabric.graph import Sink
+    from numpy.typing import NDArray
+
     from fabricmon.diagnose.view import FabricView
 
 
@@ -36,17 +39,23 @@ class SlowReceiver:
         "standing queue is left, which needs queue depth or ECN counters."
     )
 
-    def findings(self, view: FabricView) -> Sequence[Finding]:
-        """One finding per sink that a host holds back."""
-        return [self._finding(view, sink) for sink in view.sinks if sink.kind is SinkKind.HOST]
+    opens_after: ClassVar[int] = 1  # what it stands on has lasted some polls already
 
-    def _finding(self, view: FabricView, sink: Sink) -> Finding:
-        host = int(view.shape.peer[sink.row])
-        stall = float(view.stall[sink.row])
+    def findings(self, view: FabricView) -> Sequence[Finding]:
+        """Sinks that a host holds back, and plateaus that a host shows a little pause for."""
+        ends = [(sink.row, sink.victims) for sink in view.sinks if sink.kind is SinkKind.HOST]
+        hidden = view.plateau & view.shape.faces_host & view.paused_a_little
+        ends += [(row, view.behind(row)) for row in map(int, np.flatnonzero(hidden))]
+        return [self._finding(view, row, victims) for row, victims in ends]
+
+    def _finding(self, view: FabricView, row: int, victims: NDArray[np.intp]) -> Finding:
+        host = int(view.shape.peer[row])
+        stall = float(view.stall[row])
         severe = stall >= view.config.continuous - 0.03
         evidence = (
-            view.evidence(sink.row, "stall"),
-            view.evidence(sink.row, "tx_use", "what its senders offer"),
+            view.evidence(row, "stall"),
+            view.evidence(row, "depth"),
+            view.evidence(row, "tx_use", "what its senders offer"),
         )
         return Finding(
             IncidentKind.SLOW_RECEIVER,
@@ -54,10 +63,10 @@ class SlowReceiver:
             Severity.SEVERE if severe else Severity.MILD,
             0.9,
             (view.cause(host, 0.9),),
-            view.victims(sink.victims),
-            (*evidence, *view.tree(sink.victims[sink.victims != sink.row])),
+            view.victims(victims),
+            (*evidence, *view.tree(victims[victims != row])),
             self.advice,
-            rows=(host, *map(int, sink.victims)),
+            rows=(host, *map(int, victims)),
         )
 
 

@@ -1,0 +1,56 @@
+"""Egress ports that carry less than their link's rate and yet have a standing queue.
+
+Working congestion control hides a slow receiver or a slow link: senders adapt, nobody is paused,
+and only two things are left: the port's traffic is clipped below its rate, and its queue stands.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fabricmon.diagnose.view import FabricView
+
+POLLS = 4
+_BELOW = 0.8
+"""A port that reaches this share of its link in any poll is not clipped."""
+_CLIPPED = 0.85
+"""It stays below this share of what it carried before."""
+_USED = 0.02
+
+
+def plateaus(view: FabricView) -> NDArray[np.bool_]:
+    """bool[N]: clipped below the link's rate with a queue that never stood before."""
+    standing = (view.queue >= 0.5) & (view.marks >= 0.3)
+    if not standing.any():
+        return standing
+    peak = np.fmax.reduce(view.window.past("tx_use", POLLS), axis=0)
+    clipped = (peak < _BELOW) & (view.use > _USED) & (view.held <= 0)
+    clipped &= peak < _CLIPPED * view.levels.high("tx_use")  # without a past nothing is clipped
+    deep = view.window.past("depth", POLLS) > 2 * np.nan_to_num(view.levels.high("depth"))
+    lasting = deep.sum(axis=0) >= POLLS - 1
+    found: NDArray[np.bool_] = standing & clipped & lasting & (view.shape.beyond >= 0)
+    return found
+
+
+def clipped_beyond(view: FabricView, held: int) -> int | None:
+    """The port of the next device at which a held chain ends without a full or held port.
+
+    It is the one whose traffic is clipped hardest against its own past while it still flows.
+    """
+    device = int(view.shape.beyond[held])
+    if device < 0 or view.shape.is_host[device]:
+        return None
+    rows = view.shape.rows_of(device)
+    rows = rows[rows != view.shape.peer[held]]
+    peak = np.fmax.reduce(view.window.past("tx_use", POLLS)[:, rows], axis=0)
+    before = view.levels.high("tx_use")[rows]
+    clipped = before / np.fmax(peak, np.float32(_USED))
+    clipped = np.where((peak > _USED) & np.isfinite(before), clipped, 0)
+    if not len(rows) or float(clipped.max()) < 1.25:
+        return None
+    return int(rows[np.argmax(clipped)])
