@@ -252,12 +252,13 @@ def _misconfig(scene: Scene) -> Fault:
 
 
 def _pressed_port(scene: Scene, incast: Incast) -> int:
-    """A switch port between switches that an incast holds back most of all or nearly so."""
+    """A port between switches that an incast holds back most of all, or nearly so."""
     wiring = scene.wiring
     stall = scene.stalled([incast])
     inner = (wiring.tier[wiring.source] > 0) & (wiring.tier[wiring.target] > 0)
-    ranked = np.argsort(np.where(inner, -stall, 0.0), kind="stable")
-    return int(ranked[int(scene.rng.integers(2))])
+    stall = np.where(inner, stall, 0.0)
+    pressed = np.flatnonzero(stall > 0.5 * stall.max())
+    return int(scene.rng.choice(pressed)) if stall.any() else int(np.flatnonzero(inner)[0])
 
 
 def _one_sided(scene: Scene) -> Fault:

@@ -235,7 +235,7 @@ class Reader:
         self, target: _TargetState, added: NDArray[np.float64], interval: Interval, seconds: float
     ) -> None:
         """Add to the totals; show them where the device renews its cache."""
-        gain = target.rest + added[np.ix_(target.rows, target.pick)]
+        gain = target.rest + added[target.rows[:, None], target.pick]
         whole = np.floor(gain)
         target.rest = gain - whole
         before = target.total
@@ -247,7 +247,7 @@ class Reader:
         target.was_reset = hit
         if interval.reading.stale.intersection(target.devices):
             return
-        target.gauges = added[np.ix_(target.gauge_rows, target.pick)]
+        target.gauges = added[target.gauge_rows[:, None], target.pick]
         refresh = self._config.refresh
         if refresh is None:
             target.shown = target.total

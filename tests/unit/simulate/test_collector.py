@@ -47,11 +47,11 @@ async def test_the_warm_up_ends_now(collector: SimulatedCollector, clock: Manual
 async def test_a_poll_gives_the_latest_of_every_device(
     collector: SimulatedCollector, clock: ManualClock
 ) -> None:
-    """Each poll has one batch a device, sampled just now; none is due twice in a second."""
+    """Each poll covers switches and hosts, sampled just now; none is due twice in a second."""
     list(collector.warmup_items())
     await clock.advance(3.0)
     poll = await collector.poll(TARGET)
-    assert len(poll.batches) == 40
+    assert len({device for batch in poll.batches for device in batch.ports.device}) == 40
     assert {batch.target for batch in poll.batches} == {"fabric"}
     assert abs(int(poll.batches[0].time_ns[0]) - clock.now_ns()) < 100_000_000
     with pytest.raises(PollError, match="no new reading yet"):
