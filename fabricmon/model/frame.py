@@ -48,7 +48,8 @@ class Frame:
     time_ns            the tick, wall clock
     interval_s         the nominal tick length
     counters           K port counters; `rate` float32[K,N] per second (NaN unless usable),
-                       `total` uint64[K,N] unwrapped since start, `state` uint8[K,N]
+                       `total` uint64[K,N] unwrapped (it begins with
+                       what its first source showed), `state` uint8[K,N]
     queue_counters     Kq queue counters over `queues` (Q queue numbers):
                        `queue_rate`, `queue_total`, `queue_state` [Kq,N,Q]
     gauges             id -> float32[N]; queue_gauges: id -> float32[N,Q]; NaN missing

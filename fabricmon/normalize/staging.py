@@ -182,14 +182,20 @@ class Staging:
         values, state = values[:, keep], state[:, keep].copy()
         if len(rows) == 0:
             return
-        self._claim(layout, rows, state, restarted=batch.discontinuity)
+        self._claim(layout, rows, state, values, restarted=batch.discontinuity)
         if self._part_ways(layout, rows, state):
             layout = self._layout(batch.columns)
         for group, positions in layout.groups:
             self._stage_group(group, positions, layout.slots, rows, values, state, time_ns)
 
     def _claim(
-        self, layout: Layout, rows: NDArray[np.intp], state: NDArray[np.uint8], *, restarted: bool
+        self,
+        layout: Layout,
+        rows: NDArray[np.intp],
+        state: NDArray[np.uint8],
+        values: NDArray[np.uint64],
+        *,
+        restarted: bool,
     ) -> None:
         """Settle who feeds each series, and mark in `state` what starts anew."""
         store = self._store
@@ -212,6 +218,11 @@ class Staging:
         self._tally["unsupported"] += int((state == State.UNSUPPORTED).sum())
         self._tally["missing"] += int((state == State.MISSING).sum())
         if fresh.any():
+            # A total starts from what its first source shows, so that one poll says something;
+            # whatever feeds the series later only adds to it.
+            scales = np.array([layout.columns[k].scale for k in layout.kept], np.uint64)
+            shown = values * scales[:, None]
+            store.total[block] = np.where(fresh & (pinned == 0), shown, store.total[block])
             store.source[block] = np.where(fresh, mine, pinned)
             self._owned.clear()
 

@@ -27,7 +27,7 @@ def test_unwrapping_undoes_wrapping(history: tuple[int, int, int, list[int]]) ->
     """For any width and any rate below line rate and half the range, totals and rates are exact."""
     bits, scale, start, moves = history
     feed = Feed([column("tx_bytes", bits=bits, scale=scale)])
-    value, total = start, 0
+    value, total = start, start * scale
     feed.read(0, value)
     feed.tick(1)
     for second, move in enumerate(moves, 1):

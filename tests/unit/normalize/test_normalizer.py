@@ -11,15 +11,16 @@ from fabricmon.model.topology import Intent
 
 
 def test_rate_total_and_states_of_a_plain_counter() -> None:
-    """The first reading is a baseline; from the second on there is a rate and a total."""
+    """The first reading is a baseline with a total; from the second on there is a rate too."""
     feed = Feed()
     feed.read(0, 1000)
     first = feed.tick(1)
     assert first.state[0, 0] == State.BASELINE
     assert np.isnan(first.rate[0, 0])
+    assert first.total[0, 0] == 1000
     feed.read(1, 3500)
     second = feed.tick(2)
-    assert (second.state[0, 0], second.rate[0, 0], second.total[0, 0]) == (State.OK, 2500, 2500)
+    assert (second.state[0, 0], second.rate[0, 0], second.total[0, 0]) == (State.OK, 2500, 3500)
     assert second.elapsed_s[0] == 1
 
 
@@ -123,10 +124,10 @@ def test_a_fall_to_little_is_a_reset(bits: int) -> None:
     feed.read(2, 0)
     frame = feed.tick(3)
     assert frame.state[0, 0] == State.RESET
-    assert frame.total[0, 0] == 4
+    assert frame.total[0, 0] == 9
     feed.read(3, 2)
     frame = feed.tick(4)
-    assert (frame.rate[0, 0], frame.total[0, 0]) == (2, 6)
+    assert (frame.rate[0, 0], frame.total[0, 0]) == (2, 11)
     assert feed.counted("reset") == 1
 
 
@@ -182,7 +183,8 @@ def test_scale_is_applied_after_unwrapping() -> None:
     feed.tick(1)
     feed.read(1, 15)
     frame = feed.tick(2)
-    assert (frame.rate[0, 0], frame.total[0, 0]) == (100, 100)
+    assert frame.rate[0, 0] == 100
+    assert frame.total[0, 0] == 4 * (2**32 - 10) + 100
 
 
 def test_more_than_the_line_carries_is_withheld() -> None:
