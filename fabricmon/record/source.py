@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fabricmon.errors import FormatError
 from fabricmon.formats.base import Layout
 from fabricmon.model.stream import Tick
-from fabricmon.model.topology import Intent, Topology
+from fabricmon.model.topology import Topology
 from fabricmon.record import recording
 from fabricmon.record.files import found, numbered
 from fabricmon.record.readers import FAMILIES, Scope
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from fabricmon.formats.base import BadRecord
     from fabricmon.model.stream import Item, Source
+    from fabricmon.model.topology import Intent
     from fabricmon.record.files import File
     from fabricmon.record.readers import Family
     from fabricmon.record.readers.base import Pieces
@@ -155,15 +156,15 @@ class _Dump:
             shape = shape.with_intent(self._intent)
         if shape != Topology():
             yield shape
-        said = bool(shape.intent.lossless_queues)
         feeds = [Feed(self._guarded(piece)) for piece in pieces]
-        ticks = 0
+        ticks, known = 0, shape
         for item in stream(feeds, layout, self._interval_s or shape.interval_s):
             ticks += isinstance(item, Tick)
             if not isinstance(item, Topology):
                 yield item
-            elif not said or item.intent == Intent():
-                yield replace(item, intent=replace(item.intent, ecn=shape.intent.ecn))
+            elif (found := _under(item, shape)) != known:
+                known = found
+                yield found
         if not ticks:
             reason = "nothing in it is a counter of the catalogue"
             self._report.emit(Event.RECORD_SKIPPED, self.fabric, reason=reason)
@@ -177,3 +178,11 @@ class _Dump:
 
     def _bad(self, record: BadRecord) -> None:
         self._report.emit(Event.RECORD_SKIPPED, record.file, reason=str(record))
+
+
+def _under(found: Topology, given: Topology) -> Topology:
+    """What was found on the way, as far as nothing else was given from the start."""
+    merged = found.merged(given)
+    if given.intent.lossless_queues or not found.intent.lossless_queues:
+        return merged
+    return merged.with_intent(replace(given.intent, lossless_queues=found.intent.lossless_queues))

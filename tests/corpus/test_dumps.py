@@ -32,7 +32,7 @@ def test_a_labelled_trace_loads_right(trace: str, context: Context) -> None:
     assert {tick.interval_s for tick in ticks} == {1.0}
     assert sum(node.role is Role.HOST for node in shape.nodes) == 32
     assert len(shape.jobs) == 2
-    assert learned == [Topology(intent=Intent((3,), Ecn.UNKNOWN))]
+    assert [item.intent for item in learned] == [Intent((3,), Ecn.UNKNOWN)]
     ends = {end for link in shape.links for end in (link.a, link.b)}
     assert set(zip(batches[0].ports.device, batches[0].ports.port, strict=True)) == ends
     k = [column.counter.id for column in batches[0].columns].index("tx_bytes")

@@ -189,3 +189,30 @@ def test_the_callers_intent_wins(tmp_path: Path, context: Context) -> None:
     said = Intent((3,), Ecn.OFF)
     given = list(open_source([tmp_path], report=context.report, intent=said).items())
     assert [item.intent for item in given if isinstance(item, Topology)] == [said]
+
+
+def test_a_given_topology_wins_over_what_files_tell_on_the_way(
+    tmp_path: Path, context: Context
+) -> None:
+    """LLDP in a gNMI file takes every device for a switch; the topology beside it knows better."""
+    (tmp_path / "topology.json").write_text(TOPOLOGY)
+    lldp = "/lldp/interfaces/interface/neighbors/neighbor/state"
+    text = "".join(
+        f'[{{"timestamp":1769860800000000000,"tags":{{"interface_name":"{port}",'
+        f'"neighbor_id":"1","source":"{device}"}},"values":{{"{lldp}/system-name":"{far}",'
+        f'"{lldp}/port-id":"{far_port}"}}}}]\n'
+        for device, port, far, far_port in (("h", "e", "s", "1"), ("s", "1", "h", "e"))
+    )
+    counted = (
+        '[{"timestamp":1769860800000000000,"tags":{"interface_name":"1","source":"s"},'
+        '"values":{"/interfaces/interface/state/counters/out-octets":"5"}}]\n'
+    )
+    (tmp_path / "t.json").write_text(text + counted)
+    shapes = [
+        item
+        for item in open_source([tmp_path], report=context.report).items()
+        if isinstance(item, Topology)
+    ]
+    assert len(shapes) == 2
+    assert {node.name: node.kind for node in shapes[1].nodes} == {"h": "host", "s": "switch"}
+    assert [link.speed_bps for link in shapes[1].links] == [1e11]
