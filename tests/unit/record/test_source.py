@@ -213,6 +213,7 @@ def test_a_given_topology_wins_over_what_files_tell_on_the_way(
         for item in open_source([tmp_path], report=context.report).items()
         if isinstance(item, Topology)
     ]
-    assert len(shapes) == 2
-    assert {node.name: node.kind for node in shapes[1].nodes} == {"h": "host", "s": "switch"}
-    assert [link.speed_bps for link in shapes[1].links] == [1e11]
+    assert shapes
+    for shape in shapes:
+        assert {node.name: node.kind for node in shape.nodes} == {"h": "host", "s": "switch"}
+        assert [link.speed_bps for link in shape.links] == [1e11]
