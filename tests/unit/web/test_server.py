@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import resource
 import subprocess
 import sys
 import threading
@@ -160,10 +161,12 @@ async def test_scrapes_beyond_the_cap_are_refused_not_queued(context: Context) -
 
 async def test_slow_connections_do_not_keep_a_scrape_out(serve: Serve) -> None:
     """A thousand half-open connections give way: at the cap the longest idle one is closed."""
-    async with serve(max_connections=100) as served:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, hard), hard))
+    async with serve() as served:
         served.exporter.publish(make_snapshot(make_table([("a", "1")]), make_frame(1)))
         slow = []
-        for _ in range(200):
+        for _ in range(1000):
             reader, writer = await asyncio.open_connection("127.0.0.1", served.server.port)
             writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n")
             slow.append((reader, writer))
@@ -174,6 +177,7 @@ async def test_slow_connections_do_not_keep_a_scrape_out(serve: Serve) -> None:
             assert await first.read() == b""
         for _, writer in slow:
             writer.close()
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 async def test_a_request_that_drips_is_cut_off(serve: Serve) -> None:
