@@ -32,6 +32,7 @@ SIGNALS = (
     "egress_drops_lossless",
     "ingress_drops",  # at the far end of the link, for lack of headroom
     "damaged",  # packets that arrive broken at the far end
+    "cut",  # packets that were on their way when the link went down
     "downs",
     "head_drops",  # InfiniBand: packets that died waiting at the head of the queue
     "congested_received",  # marked packets that reach the card that this link leaves
@@ -64,7 +65,7 @@ _NOTIFICATIONS_PER_S = 20_000
 _HEAD_DROPS_PER_S = 20.0
 
 _CUT_PER_DOWN = 12
-"""Packets that arrive broken when a link goes down."""
+"""Packets cut short when a link goes down."""
 
 _MARK_OVERRUN = 0.15
 """Share of packets marked by a queue that is so long that it drops."""
@@ -80,7 +81,8 @@ def signals(
     row["bytes"][:] = sent
     row["received"][:] = sent * (1 - conditions.loss)
     row["packets"][:] = sent / PACKET_BYTES
-    row["damaged"][:] = sent / PACKET_BYTES * conditions.loss + _CUT_PER_DOWN * conditions.downs
+    row["damaged"][:] = sent / PACKET_BYTES * conditions.loss
+    row["cut"][:] = _CUT_PER_DOWN * conditions.downs
     row["stall"][:] = epoch.stall
     row["downs"][:] = conditions.downs
     row["up"][:] = conditions.up

@@ -120,9 +120,9 @@ class EpochSolver:
             np.where(on[net.flows.group], net.flows.demand, 0.0) if len(net.flows) else np.empty(0)
         )
         demand = want / (1 + _SLOWED_PER_LOSS * self._loss)
-        if (net.load(demand) <= self._capacity * (1 + 1e-9)).all():
-            return self._free(want, demand)
         coupling = Coupling(net, self._capacity, want, demand)
+        if (net.load(demand) <= self._capacity * (1 + 1e-9)).all():
+            return self._free(want, coupling.in_step(demand))
         pressed = self._press(coupling, demand, rounds)
         tag, decay = self._spread(pressed)
         if tag.max(initial=0.0) >= 1 and tag[pressed.full].min(initial=1.0) >= 1:

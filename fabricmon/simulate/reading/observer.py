@@ -31,8 +31,8 @@ SHOWS: dict[str, _Terms] = {
     "rx_bytes": (("received", _PEER, 1),),
     "tx_packets": (("packets", _OWN, 1),),
     "rx_packets": (("packets", _PEER, 1), ("damaged", _PEER, -1)),
-    "rx_errors": (("damaged", _PEER, 1),),
-    "symbol_errors": (("damaged", _PEER, 1.3),),
+    "rx_errors": (("damaged", _PEER, 1), ("cut", _PEER, 1)),
+    "symbol_errors": (("damaged", _PEER, 1.3), ("cut", _PEER, 1)),
     "fec_uncorrected": (("damaged", _PEER, 1.3),),
     "link_recoveries": (("damaged", _PEER, 1e-4),),
     "link_downed": (("downs", _OWN, 1),),
@@ -78,7 +78,7 @@ _SPREAD = {
 }
 """Log-normal scatter of what is not counted packet by packet in the engine."""
 
-_RARE = ("damaged", "head_drops", "egress_drops", "egress_drops_lossless", "ingress_drops")
+_RARE = ("damaged", "cut", "head_drops", "egress_drops", "egress_drops_lossless", "ingress_drops")
 
 _BRIEF_PER_S = 0.3
 _BRIEF_S = 60e-6

@@ -159,6 +159,15 @@ def test_loss_slows_the_job_and_pauses_nobody() -> None:
     del simulation
 
 
+def test_the_whole_job_slows_with_its_slowest_flow() -> None:
+    """Loss on one cable lowers what every host of the job sends, and raises it nowhere."""
+    simulation, _ = run("degraded-link")
+    for job in simulation.topology.jobs:
+        for host in job.hosts:
+            before, after = during("degraded-link", "bytes", f"{host}/eth0")
+            assert after < 1.1 * before
+
+
 def test_a_straggler_only_makes_traffic_fall() -> None:
     """No stall, no drop, no more marks: every port of the job alike sends less."""
     simulation, rates = run("collective-stall")
