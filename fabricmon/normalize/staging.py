@@ -50,6 +50,15 @@ class Layout:
     group_rows: Where
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Usual:
+    """The states of a plain reading uint8[K,N], and how many of them are not good."""
+
+    state: NDArray[np.uint8]
+    unsupported: int
+    missing: int
+
+
 class Staging:
     """Writes readings into the store."""
 
@@ -60,8 +69,8 @@ class Staging:
         self._settler = settler
         self._layouts: dict[int, Layout] = {}
         self._rows: dict[int, tuple[PortSet, Where]] = {}
-        self._owned: set[tuple[int, int]] = set()
-        """Port set and layout (by id) whose series are all fed by these columns."""
+        self._usual: dict[tuple[int, int], Usual] = {}
+        """What a plain reading of a port set and a layout (by id) looks like."""
         self.now_ns = NO_TIME
         self.interval_s = 0.0
 
@@ -79,7 +88,7 @@ class Staging:
         where = _adjacent(rows)
         if len(self._rows) > 65_536:  # sources that make a new set each poll must not leak
             self._rows.clear()
-            self._owned.clear()
+            self._usual.clear()
         self._rows[id(ports)] = (ports, where)
         return where
 
@@ -92,8 +101,11 @@ class Staging:
         whole = len(layout.kept) == len(batch.columns)
         values = batch.values if whole else batch.values[layout.kept]
         state = batch.state if whole else batch.state[layout.kept]
-        if self._is_plain(batch, layout, where, state):
-            self._write(layout, where, values, batch.time_ns)
+        usual = self._usual_for(batch, layout, where, state)
+        if usual is not None:
+            self._write(layout, where, values, state, batch.time_ns)
+            self._tally["unsupported"] += usual.unsupported
+            self._tally["missing"] += usual.missing
         else:
             self._sort_out(batch, layout, where, values, state)
 
@@ -127,43 +139,50 @@ class Staging:
             _adjacent(np.array(list(groups), np.intp)),
         )
         self._layouts[id(columns)] = layout
-        self._owned.clear()
+        self._usual.clear()
         return layout
 
-    def _is_plain(
+    def _usual_for(
         self, batch: ReadingBatch, layout: Layout, where: Where, state: NDArray[np.uint8]
-    ) -> bool:
-        """Whether every value is good, the first of the tick, newer, and from its own source."""
-        if batch.discontinuity or not isinstance(where, slice) or state.any():
-            return False
+    ) -> Usual | None:
+        """What makes this reading plain; None where it has to be looked at value by value.
+
+        Plain: the first of the tick, newer than what is known, every value from its own source, and
+        nothing missing but what was never there.
+        """
+        if batch.discontinuity or not isinstance(where, slice):
+            return None
         store = self._store
         groups = layout.group_rows, where
         if store.touched[groups].any() or (batch.time_ns <= store.last[groups]).any():
-            return False
-        return self._owns(batch.ports, layout, where)
-
-    def _owns(self, ports: PortSet, layout: Layout, where: slice) -> bool:
-        """Whether all these series are fed by these columns; remembered until a claim changes."""
-        key = id(ports), id(layout)
-        if key in self._owned:
-            return True
-        sources = self._store.source[layout.slots, where]
-        owns = bool((sources == layout.sources[:, None]).all())
-        if owns:
-            self._owned.add(key)
-        return owns
+            return None
+        key = id(batch.ports), id(layout)
+        usual = self._usual.get(key)
+        if usual is not None:
+            return usual if np.array_equal(state, usual.state) else None
+        good = state == State.OK
+        sources = store.source[layout.slots, where]
+        if not (sources == np.where(good, layout.sources[:, None], 0)).all():
+            return None
+        if not good.any(axis=0).all():
+            return None
+        counts = np.bincount(state.ravel(), minlength=State.UNSUPPORTED + 1)
+        usual = Usual(state, int(counts[State.UNSUPPORTED]), int(counts[State.MISSING]))
+        self._usual[key] = usual
+        return usual
 
     def _write(
         self,
         layout: Layout,
         where: Where,
         values: NDArray[np.uint64],
+        state: NDArray[np.uint8],
         time_ns: NDArray[np.int64],
     ) -> None:
         store = self._store
         slots, groups = (layout.slot_rows, where), (layout.group_rows, where)
         store.incoming[slots] = values
-        store.state[slots] = State.OK
+        store.state[slots] = state
         store.last[groups] = time_ns
         store.touched[groups] = True
 
@@ -224,7 +243,7 @@ class Staging:
             shown = values * scales[:, None]
             store.total[block] = np.where(fresh & (pinned == 0), shown, store.total[block])
             store.source[block] = np.where(fresh, mine, pinned)
-            self._owned.clear()
+            self._usual.clear()
 
     def _silence(self, groups: NDArray[np.intp], rows: NDArray[np.intp]) -> NDArray[np.float64]:
         """Ticks since the last reading of these groups and ports; 0 in the first ticks."""
