@@ -6,9 +6,12 @@ and only two things are left: the port's traffic is clipped below its rate, and 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+
+from fabricmon.diagnose.fabric.graph import SinkKind
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -18,6 +21,8 @@ if TYPE_CHECKING:
 POLLS = 4
 _BELOW = 0.8
 """A port that reaches this share of its link in any poll is not clipped."""
+_SEEN, _INFERRED = 0.75, 0.6
+"""Confidence in a plateau that is seen, and in one that must be there."""
 _CLIPPED = 0.85
 """It stays below this share of what it carried before."""
 _USED = 0.02
@@ -37,7 +42,31 @@ def plateaus(view: FabricView) -> NDArray[np.bool_]:
     return found
 
 
-def clipped_beyond(view: FabricView, held: int) -> int | None:
+@dataclass(frozen=True, slots=True, eq=False)
+class Clipped:
+    """A port that limits traffic without being full.
+
+    `by_host`: the host it faces slows it down, as a little pause shows; otherwise it is the link.
+    """
+
+    row: int
+    victims: NDArray[np.intp]
+    by_host: bool
+    confidence: float
+
+
+def clipped_ports(view: FabricView) -> list[Clipped]:
+    """Plateaus, and what must be at the end of pressure that no full or held port explains."""
+    found = [(row, view.behind(row), _SEEN) for row in map(int, np.flatnonzero(view.plateau))]
+    for sink in view.sinks:
+        row = _clipped_beyond(view, sink.row) if sink.kind is SinkKind.OPEN else None
+        if row is not None:
+            found.append((row, sink.victims, _INFERRED))
+    by_host = view.shape.faces_host & view.paused_a_little
+    return [Clipped(row, victims, bool(by_host[row]), sure) for row, victims, sure in found]
+
+
+def _clipped_beyond(view: FabricView, held: int) -> int | None:
     """The port of the next device at which a held chain ends without a full or held port.
 
     It is the one whose traffic is clipped hardest against its own past while it still flows.

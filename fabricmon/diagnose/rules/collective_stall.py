@@ -55,8 +55,8 @@ class CollectiveStall:
         found = []
         slowed = sum(lag.pace < _ALSO_SLOWER for lag in view.lags.values())
         for name, lag in view.lags.items():
-            late = self._last(lag)
             halved = slowed == 1 and self._halved(lag)
+            late = self._last(lag, sure=halved)
             if (late is not None or halved) and not self._troubled(view, lag):
                 found.append(self._finding(view, name, lag, late))
         return found
@@ -67,14 +67,19 @@ class CollectiveStall:
         return lag.steady and _STOPPED < lag.pace < _HALVED and lag.even < _EVEN
 
     @staticmethod
-    def _last(lag: Lag) -> int | None:
-        """Position of the host that clearly lags behind all others, more than ever before."""
+    def _last(lag: Lag, *, sure: bool) -> int | None:
+        """Position of the host that clearly lags behind all others, more than ever before.
+
+        `sure`: the job stalls beyond doubt, and only the name is asked for.
+        """
         if len(lag.rows) < 4 or lag.pace > _SLOWER:
             return None
-        order = np.argsort(-lag.lag)
-        first, second = float(lag.lag[order[0]]), float(lag.lag[order[1]])
+        margin = 1.15 if sure else 1.5
+        known = np.fmax(lag.past, _BEHIND / margin)
+        against = lag.lag / known if sure else lag.lag  # ranks of a tree differ in what is usual
+        order = np.argsort(-against, kind="stable")
         late = int(order[0])
-        clear = first > _BEHIND and first > 1.5 * second and first > 1.5 * float(lag.past[late])
+        clear = against[late] > margin * against[order[1]] and lag.lag[late] > margin * known[late]
         return late if clear else None
 
     @staticmethod

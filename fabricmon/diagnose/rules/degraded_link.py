@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from fabricmon.diagnose.fabric.graph import SinkKind
-from fabricmon.diagnose.fabric.plateau import clipped_beyond
+from fabricmon.diagnose.fabric.plateau import clipped_ports
 from fabricmon.model.incident import Evidence, Finding, IncidentKind, Severity, Verdict
 
 if TYPE_CHECKING:
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from fabricmon.diagnose.fabric.plateau import Clipped
     from fabricmon.diagnose.view import FabricView
 
 
@@ -44,13 +44,7 @@ class DegradedLink:
     def findings(self, view: FabricView) -> Sequence[Finding]:
         """Links with errors, links below their speed, plateaus."""
         found = [*self._erring(view), *self._slow(view)]
-        unpaused = view.plateau & ~(view.shape.faces_host & view.paused_a_little)
-        for row in map(int, np.flatnonzero(unpaused)):
-            found += [self._plateau(view, row, view.behind(row), 0.75)]
-        for sink in view.sinks:
-            row_beyond = clipped_beyond(view, sink.row) if sink.kind is SinkKind.OPEN else None
-            if row_beyond is not None:
-                found.append(self._plateau(view, row_beyond, sink.victims, 0.6))
+        found += [self._clipped(view, port) for port in clipped_ports(view) if not port.by_host]
         return found
 
     def _erring(self, view: FabricView) -> list[Finding]:
@@ -87,18 +81,16 @@ class DegradedLink:
             found.append(self._finding(view, [int(row)], (evidence,), Severity.MODERATE, 0.95))
         return found
 
-    def _plateau(
-        self, view: FabricView, row: int, victims: NDArray[np.intp], confidence: float
-    ) -> Finding:
+    def _clipped(self, view: FabricView, port: Clipped) -> Finding:
         evidence = (
-            view.evidence(row, "tx_use", "near 1 while others wait for it"),
-            view.evidence(row, "depth"),
-            view.evidence(row, "ecn"),
-            *view.tree(victims),
+            view.evidence(port.row, "tx_use", "near 1 while others wait for it"),
+            view.evidence(port.row, "depth"),
+            view.evidence(port.row, "ecn"),
+            *view.tree(port.victims),
         )
-        finding = self._finding(view, [row], evidence, Severity.MODERATE, confidence)
-        rows = (row, *map(int, victims))
-        return replace(finding, victims=view.victims(victims), rows=rows)
+        finding = self._finding(view, [port.row], evidence, Severity.MODERATE, port.confidence)
+        rows = (port.row, *map(int, port.victims))
+        return replace(finding, victims=view.victims(port.victims), rows=rows)
 
     def _finding(
         self,

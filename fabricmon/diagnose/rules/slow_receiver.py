@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from fabricmon.diagnose.fabric.graph import SinkKind
+from fabricmon.diagnose.fabric.plateau import clipped_ports
 from fabricmon.model.incident import Finding, IncidentKind, Severity, Verdict
 
 if TYPE_CHECKING:
@@ -44,8 +45,7 @@ class SlowReceiver:
     def findings(self, view: FabricView) -> Sequence[Finding]:
         """Sinks that a host holds back, and plateaus that a host shows a little pause for."""
         ends = [(sink.row, sink.victims) for sink in view.sinks if sink.kind is SinkKind.HOST]
-        hidden = view.plateau & view.shape.faces_host & view.paused_a_little
-        ends += [(row, view.behind(row)) for row in map(int, np.flatnonzero(hidden))]
+        ends += [(port.row, port.victims) for port in clipped_ports(view) if port.by_host]
         return [self._finding(view, row, victims) for row, victims in ends]
 
     def _finding(self, view: FabricView, row: int, victims: NDArray[np.intp]) -> Finding:

@@ -30,8 +30,13 @@ _RANK = {
 """The more specific signature first: it needs more to be true."""
 
 
-def _order(finding: Finding) -> tuple[int, float, int]:
-    return (_RANK.get(finding.kind, len(_RANK)), -finding.confidence, -len(finding.victims))
+_GUESS = 0.65
+"""A claim below this confidence never takes the place of a surer one."""
+
+
+def _order(finding: Finding) -> tuple[bool, int, float, int]:
+    rank = _RANK.get(finding.kind, len(_RANK))
+    return (finding.confidence < _GUESS, rank, -finding.confidence, -len(finding.victims))
 
 
 def same_place(a: Cause, b: Cause) -> bool:
