@@ -51,6 +51,11 @@ _HELD = 0.985
 """A pair that gets less than this share of what it presses for is held back."""
 
 
+_ALL = 0.999
+_AT_CARD = 0.5
+"""Congestion control keeps part of a sender's backlog in its queue pairs, off the paused card."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Epoch:
     """Steady rates.
@@ -231,7 +236,9 @@ class EpochSolver:
         line = np.maximum(self._line, 1.0)
         idle = np.clip(1 - net.load(pressed.rate) / line, 0.0, 1.0)
         held = (pressed.slow < _HELD) & ~pressed.full
-        stall = np.where(held, tag * decay * idle, 0.0)
+        paced = (self._wiring.tier[self._wiring.source] == 0) & (tag < _ALL)
+        reach = np.where(paced, _AT_CARD * reach, reach)
+        stall = np.where(held, reach * idle, 0.0)
         busy = net.load(settled) >= self._capacity * 0.97
         busy |= pressed.full
         at_host = self._limited & busy
@@ -243,7 +250,7 @@ class EpochSolver:
             sent,
             self._progress(want, rate, self._lost_on_way(lost)),
             np.where(self._conditions.stuck, 1.0, stall),
-            np.where(held, tag * decay, 0.0),
+            np.where(held, reach, 0.0),
             full,
             np.where(busy, 1 - full, 0.0),
             self._limited,
