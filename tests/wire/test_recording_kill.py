@@ -69,3 +69,35 @@ def test_every_confirmed_tick_survives_kill(ticks: int, tmp_path: Path, context:
     assert confirmed < len(seen) <= confirmed + 3
     for number, batch in enumerate(item for item in items if isinstance(item, ReadingBatch)):
         assert np.all(batch.values == number)
+
+
+LIMITED = """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+"""
+
+
+def test_files_that_may_not_grow_cost_one_tick_each(tmp_path: Path, context: Context) -> None:
+    """The kernel refuses to let a file grow: the tick is lost, the next file goes on."""
+    noisy = (
+        WRITER.replace(
+            "np.full((3, 500), i, np.uint64)",
+            "np.random.default_rng(i).integers(0, 2**60, (3, 500), np.uint64)",
+        )
+        .replace("range(1_000_000)", "range(60)")
+        .replace("rotate_s=40", "rotate_s=1e6")
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED + noisy, str(tmp_path)], capture_output=True, check=True
+    )
+    assert done.stdout.split()[-1] == b"59"
+    files = sorted(tmp_path.iterdir())
+    assert len(files) > 3
+    assert all(file.stat().st_size <= 100_000 for file in files)
+    items = list(Recording([tmp_path], context.report).items())
+    seen = [item.time_ns // 10**9 for item in items if isinstance(item, Tick)]
+    assert seen == sorted(set(seen))
+    assert len(seen) >= 60 - len(files)
+    first = next(item for item in items if isinstance(item, ReadingBatch))
+    expected = np.random.default_rng(0).integers(0, 2**60, (3, 500), np.uint64)
+    assert np.array_equal(first.values, expected)

@@ -6,6 +6,7 @@ beside it.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 import orjson
@@ -87,13 +88,8 @@ class EventWriter(MessageWriter):
     def _record(self, device: str, time_ns: int, leaves: Sequence[_Leaf]) -> object:
         events: dict[tuple[tuple[str, str], ...], dict[str, object]] = {}
         for path, value in leaves:
-            elements = gnmi_path.split(path)
-            tags = tuple(
-                (f"{element.name}_{key}", text)
-                for element in elements
-                for key, text in element.keys.items()
-            )
-            events.setdefault(tags, {})[gnmi_path.plain(path)] = _exact(value)
+            tags, plain = _tagged(path)
+            events.setdefault(tags, {})[plain] = _exact(value)
         return [
             write_event(
                 _SUBSCRIPTION,
@@ -103,6 +99,17 @@ class EventWriter(MessageWriter):
             )
             for tags, values in events.items()
         ]
+
+
+@lru_cache(1 << 17)
+def _tagged(path: str) -> tuple[tuple[tuple[str, str], ...], str]:
+    """A path's keys as gnmic names its tags, and the path without them."""
+    tags = tuple(
+        (f"{element.name}_{key}", text)
+        for element in gnmi_path.split(path)
+        for key, text in element.keys.items()
+    )
+    return tags, gnmi_path.plain(path)
 
 
 def _exact(value: object) -> object:
