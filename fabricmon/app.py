@@ -305,8 +305,7 @@ def make_daemon(loaded: Loaded, context: Context, web: WebConfig) -> tuple[Daemo
 
     assembly = assemble(loaded, context)
     daemon = Daemon(assembly, lambda: assemble(_again(loaded), context), context)
-    page: Any = assembly.exporters.get("prometheus")
-    server = WebServer(web, context, daemon, page)
+    server = WebServer(web, context, daemon, daemon)
     daemon.serve(server)
     return daemon, server
 

@@ -6,7 +6,7 @@ import asyncio
 import signal
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fabricmon.errors import FabricmonError
 from fabricmon.runtime.notify import feed_watchdog, notify
@@ -113,6 +113,14 @@ class Daemon:
     def maintenance(self) -> Maintenance:
         """The declared maintenance windows."""
         return self._now.maintenance
+
+    def page(self, query: Mapping[str, Sequence[str]], *, openmetrics: bool) -> Page:
+        """The scrape page (`api.PageSource`): always of the exporter that is configured now."""
+        source: Any = self._now.exporters.get("prometheus")
+        if source is None:
+            raise ValueError("no prometheus exporter is configured")
+        page: Page = source.page(query, openmetrics=openmetrics)
+        return page
 
     async def probe(self, target: str) -> Page:
         """Poll one configured target now. Raises `LookupError` for a name that is not known."""
@@ -227,11 +235,14 @@ class Daemon:
         if self._server is not None:
             takers.append(self._server)
         for taker in takers:
-            try:
-                taker.publish(snapshot)
-            except Exception as error:  # noqa: BLE001 - an exporter is a border
-                name = type(taker).__name__
-                self._context.report.emit(Event.COMPONENT_FAILED, name, error=repr(error))
+            self._give(taker, snapshot)
+
+    def _give(self, taker: Exporter | Server, snapshot: Snapshot) -> None:
+        try:
+            taker.publish(snapshot)
+        except Exception as error:  # noqa: BLE001 - an exporter is a border
+            name = type(taker).__name__
+            self._context.report.emit(Event.COMPONENT_FAILED, name, error=repr(error))
 
     # --- reload -----------------------------------------------------------------------------
 
@@ -241,16 +252,10 @@ class Daemon:
 
     async def _apply(self, new: Assembly) -> None:
         """Put `new` in place of what runs. Pipelines, and guards that did not change, stay."""
-        for name, exporter in new.exporters.items():
-            running = self._now.exporters.get(name)
-            if running is not None and self._now.settings[name] == new.settings[name]:
-                new.exporters[name] = running
-            else:
-                await exporter.start()
+        dropped = await self._begin_exporters(new)
         old = self._now.fabrics
         self._now.maintenance.configure(new.maintenance.windows())
         new.maintenance = self._now.maintenance
-        dropped = [e for n, e in self._now.exporters.items() if new.exporters.get(n) is not e]
         for name in self._now.fabrics.keys() - new.fabrics.keys():
             await self._end_fabric(name)
         for name, plan in new.fabrics.items():
@@ -266,6 +271,20 @@ class Daemon:
             await exporter.stop()
         for plan in old.values():
             plan.close()
+
+    async def _begin_exporters(self, new: Assembly) -> list[Exporter]:
+        """Start what is new or changed, with the latest tick; the rest stays. Gives the dropped."""
+        old = self._now.exporters
+        for name, exporter in new.exporters.items():
+            running = old.get(name)
+            if running is not None and self._now.settings[name] == new.settings[name]:
+                new.exporters[name] = running
+                continue
+            await exporter.start()
+            for snapshot in list(self._latest.values()):
+                if snapshot.fabric in new.fabrics:
+                    await asyncio.to_thread(self._give, exporter, snapshot)
+        return [e for n, e in old.items() if new.exporters.get(n) is not e]
 
     async def _renew(self, name: str, old: FabricPlan, new: FabricPlan) -> None:
         new.guards[:] = [
