@@ -152,7 +152,13 @@ def _deadlock(scene: Scene) -> Fault:
     shared = set(_below(wiring, spines[0])) & set(_below(wiring, spines[1])) - {leaf}
     other = int(rng.choice(sorted(shared)))
     through = [names[v] for v in (leaf, spines[0], other, spines[1])]
-    event = Loop(do="loop", through=through, senders=int(rng.integers(3, 7)), **scene.when)
+    event = Loop(
+        do="loop",
+        through=through,
+        senders=int(rng.integers(3, 7)),
+        refresh=float(rng.choice([0.0, 0.3, 1.0])),
+        **scene.when,
+    )
     path = event.wishes(wiring)[0].path
     assert path is not None, "a loop brings its own paths"
     cycle = {int(e) for e in path[0] if e >= 0 and wiring.tier[wiring.source[e]] > 0}

@@ -53,6 +53,8 @@ class Conditions:
     coarse: NDArray[np.bool_]
     stuck: NDArray[np.bool_]
     downs: NDArray[np.float64]
+    refresh: float = 0.0
+    """How regularly links in a deadlock renew their pauses: 0 never, 1 in time."""
     pins: dict[int, tuple[int, float]] = field(default_factory=dict)
     """Switch node -> the uplink (directed link) that takes this share of its flows upwards."""
 

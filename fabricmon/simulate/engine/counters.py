@@ -122,14 +122,14 @@ def _pauses(
     """float64[E]: pause frames per second that stop each egress.
 
     Back-pressure alternates XOFF and XON as buffers fill and drain; a receiver that stays slow
-    refreshes its pause. A deadlock sends none: nobody's buffer changes.
+    refreshes its pause. A deadlock sends none but what a switch renews: nobody's buffer changes.
     """
     gap = buffers(wiring) / 4
     refresh = 0.7 * 65_535 * 512 / wiring.capacity
     cycling = np.where(epoch.limited, 0.0, epoch.pressed) * epoch.sent / 8 / gap * 2
     frames = np.where(epoch.stall > 0, cycling, 0.0) + epoch.stall / refresh
     if conditions.stuck.any():
-        frames[(epoch.sent < 1.0) & ~epoch.limited] = 0.0
+        frames[(epoch.sent < 1.0) & ~epoch.limited] *= conditions.refresh
     ignored = conditions.deaf.copy()
     if ignored.any():  # the peer goes on asking a port that does not listen
         squeezed = np.zeros(len(wiring), np.bool_)

@@ -14,6 +14,7 @@ from fabricmon.simulate.workload.traffic import Wish
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from fabricmon.simulate.engine.conditions import Conditions
     from fabricmon.simulate.fabric.wiring import Wiring
 
 
@@ -98,6 +99,12 @@ class Loop(EventConfig):
     do: Literal["loop"]
     through: list[str] = Field(min_length=4, description="leaf, spine, leaf, spine, ...")
     senders: int = Field(4, ge=1, description="flows that enter at each leaf")
+    refresh: float = Field(0.0, ge=0, le=1, description="how regularly its pauses are renewed")
+
+    def touch(self, wiring: Wiring, conditions: Conditions, second: float) -> None:
+        """Remember how its switches renew pauses."""
+        del wiring, second
+        conditions.refresh = self.refresh
 
     def wishes(self, wiring: Wiring) -> list[Wish]:
         """From every leaf of the circle once around it, to another host of the same leaf."""

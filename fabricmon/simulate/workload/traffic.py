@@ -58,14 +58,14 @@ class Plan:
     flows: Flows
     groups: dict[tuple[str, str], int] = field(default_factory=dict)
     dead: set[int] = field(default_factory=set)
-    """Groups with a flow that has no way: they do not advance."""
+    """Collectives with a flow that has no way: nobody in them sends or advances."""
 
     def mask(self, names: Sequence[tuple[str, str]]) -> NDArray[np.bool_]:
         """bool[G]: which groups are on."""
         on = np.zeros(max(1, len(self.groups)), np.bool_)
         for name in names:
             if name in self.groups:
-                on[self.groups[name]] = True
+                on[self.groups[name]] = self.groups[name] not in self.dead
         return on
 
 
