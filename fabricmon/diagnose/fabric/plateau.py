@@ -25,6 +25,8 @@ _SEEN, _INFERRED = 0.75, 0.6
 """Confidence in a plateau that is seen, and in one that must be there."""
 _CLIPPED = 0.85
 """It stays below this share of what it carried before."""
+_PATIENCE = 5
+"""Polls in which the real end of pressure may still show itself."""
 _USED = 0.02
 
 
@@ -59,7 +61,9 @@ def clipped_ports(view: FabricView) -> list[Clipped]:
     """Plateaus, and what must be at the end of pressure that no full or held port explains."""
     found = [(row, view.behind(row), _SEEN) for row in map(int, np.flatnonzero(view.plateau))]
     for sink in view.sinks:
-        row = _clipped_beyond(view, sink.row) if sink.kind is SinkKind.OPEN else None
+        held_for = view.window.ticks - int(view.onset[sink.row])
+        unexplained = sink.kind is SinkKind.OPEN and held_for >= _PATIENCE
+        row = _clipped_beyond(view, sink.row) if unexplained else None
         if row is not None:
             found.append((row, sink.victims, _INFERRED))
     by_host = view.shape.faces_host & view.paused_a_little

@@ -88,7 +88,7 @@ class DegradedLink:
             view.evidence(port.row, "ecn"),
             *view.tree(port.victims),
         )
-        finding = self._finding(view, [port.row], evidence, Severity.MODERATE, port.confidence)
+        finding = self._finding(view, [port.row], evidence, Severity.MILD, port.confidence)
         rows = (port.row, *map(int, port.victims))
         return replace(finding, victims=view.victims(port.victims), rows=rows)
 

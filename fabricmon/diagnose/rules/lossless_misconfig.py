@@ -209,7 +209,8 @@ def _full_ports(view: FabricView, sink: Sink) -> list[int]:
     """Ports of this end of pressure whose queue must be standing, and so must be marked."""
     if sink.kind is not SinkKind.BUSY or sink.mass < _PRESSURE:
         return []
-    rows = [sink.row] if view.use[sink.row] >= view.config.busy else []
+    standing = view.use[sink.row] >= view.config.busy or view.queue[sink.row] >= 0.5
+    rows = [sink.row] if standing else []
     onward = single_destination(view, sink.row)
     if onward is not None and view.queue[onward] >= 0.5:
         rows.append(onward)

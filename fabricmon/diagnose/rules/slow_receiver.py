@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
 from fabricmon.diagnose.fabric.graph import SinkKind
 from fabricmon.diagnose.fabric.plateau import clipped_ports
 from fabricmon.model.incident import Finding, IncidentKind, Severity, Verdict
@@ -13,6 +11,7 @@ from fabricmon.model.incident import Finding, IncidentKind, Severity, Verdict
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from fabricmon.diagnose.view import FabricView
