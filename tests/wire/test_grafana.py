@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import subprocess
+import sys
 from collections import Counter
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
@@ -66,6 +68,17 @@ def test_there_is_a_dashboard_for_each_question() -> None:
         "fabricmon-roce",
         "fabricmon-self",
     ]
+
+
+def test_the_json_is_what_the_code_writes() -> None:
+    """Nobody edited a dashboard by hand."""
+    done = subprocess.run(
+        [sys.executable, ROOT / "deploy" / "grafana" / "generate.py", "--check"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("name", BOARDS)
