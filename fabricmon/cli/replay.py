@@ -13,7 +13,7 @@ from fabricmon.cli.common import (
     output_option,
     print_incidents,
 )
-from fabricmon.cli.serving import address_option, drive_and_serve
+from fabricmon.cli._serving import address_option, drive_and_serve
 
 
 @click.command()
