@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
+from fabricmon.cli._serving import address_option, drive_and_serve
 from fabricmon.cli.common import (
     config_option,
     fail_on_incident,
     output_option,
     print_incidents,
 )
-from fabricmon.cli._serving import address_option, drive_and_serve
 
 
 @click.command()
