@@ -11,7 +11,6 @@ from fabricmon.model.stream import Tick
 from fabricmon.model.topology import Topology
 from fabricmon.record import recording
 from fabricmon.record.files import found, numbered
-from fabricmon.record.readers import FAMILIES, Scope
 from fabricmon.record.recording import Recording
 from fabricmon.record.ticks import DEFAULT_INTERVAL_S, Feed, stream
 from fabricmon.selfmon import Event
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from fabricmon.model.stream import Item, Source
     from fabricmon.model.topology import Intent
     from fabricmon.record.files import File
-    from fabricmon.record.readers import Family
+    from fabricmon.record.readers import Family, Scope
     from fabricmon.record.readers.base import Pieces
     from fabricmon.selfmon import Reporter
 
@@ -57,7 +56,7 @@ def open_source(
         extra = [
             topology
             for family, own in known.items()
-            for topology in family.read(own, Scope(Layout(""), lambda _: None))[0]
+            for topology in family.read(own, _scope("", report))[0]
         ]
         return _Recorded(source, extra, intent) if extra or intent else source
     if not known:
@@ -66,11 +65,23 @@ def open_source(
 
 
 def _families(columns: Path | None) -> tuple[Family, ...]:
+    from fabricmon.record.readers import FAMILIES  # noqa: PLC0415 - mappings of every family
+
     if columns is None:
         return FAMILIES
     from fabricmon.record.readers.columns import MappedCsv  # noqa: PLC0415 - pydantic models
 
     return (MappedCsv(columns), *FAMILIES)
+
+
+def _scope(fabric: str, report: Reporter) -> Scope:
+    """What the readers of one replay share; bad records are reported."""
+    from fabricmon.record.readers import Scope  # noqa: PLC0415 - see `_families`
+
+    def bad(record: BadRecord) -> None:
+        report.emit(Event.RECORD_SKIPPED, record.file, reason=str(record))
+
+    return Scope(Layout(fabric), bad)
 
 
 def _named(paths: Sequence[Path]) -> str:
@@ -142,8 +153,7 @@ class _Dump:
 
     def items(self) -> Iterator[Item]:
         """Topology first, then batches and ticks in order of time."""
-        layout = Layout(self.fabric)
-        scope = Scope(layout, self._bad)
+        scope = _scope(self.fabric, self._report)
         shape = Topology()
         pieces: list[Pieces] = []
         for family, files in self._known.items():
@@ -158,7 +168,7 @@ class _Dump:
             yield shape
         feeds = [Feed(self._guarded(piece)) for piece in pieces]
         ticks, known = 0, shape
-        for item in stream(feeds, layout, self._interval_s or shape.interval_s):
+        for item in stream(feeds, scope.layout, self._interval_s or shape.interval_s):
             ticks += isinstance(item, Tick)
             if not isinstance(item, Topology):
                 yield item
@@ -175,9 +185,6 @@ class _Dump:
             yield from pieces
         except FormatError as error:
             self._report.emit(Event.RECORD_SKIPPED, error.file, reason=str(error))
-
-    def _bad(self, record: BadRecord) -> None:
-        self._report.emit(Event.RECORD_SKIPPED, record.file, reason=str(record))
 
 
 def _under(found: Topology, given: Topology) -> Topology:
