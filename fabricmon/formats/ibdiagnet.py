@@ -35,8 +35,8 @@ _SPEEDS = {
 _NODE_TYPES = {1: "host", 2: "switch", 3: "router"}
 _ACTIVE = 4
 _BLOCK = re.compile(
-    r"Port=(?P<port>\d+)\s+Lid=(?P<lid>0x[0-9a-fA-F]+|\d+)\s+GUID=(?P<guid>0x[0-9a-fA-F]+)"
-    r"(?:\s+Device=(?P<device>\d+))?(?:\s+Port Name=(?P<name>.*))?"
+    r"Port=(?P<port>\d{1,9})\s+Lid=(?P<lid>0x[0-9a-fA-F]+|\d{1,9})\s+GUID=(?P<guid>0x[0-9a-fA-F]+)"
+    r"(?:\s+Device=(?P<device>\d{1,9}))?(?:\s+Port Name=(?P<name>.*))?"
 )
 _FIELD = re.compile(r"(?P<name>[a-z]\w*)=(?P<value>\S+)\s*$")
 
@@ -159,15 +159,7 @@ def read_pm(lines: Iterable[str], bad: Bad, file: str = "") -> Iterator[PortCoun
         if head is not None:
             if block is not None and block.values:
                 yield block
-            block = PortCounts(
-                PM_GROUP,
-                int(head["port"]),
-                guid=parse_guid(head["guid"]),
-                lid=int(head["lid"], 0),
-                device_id=int(head["device"] or 0),
-                name=(head["name"] or "").rpartition("/")[0],
-                line=number,
-            )
+            block = _begin(head, BadRecord(file, number, ""), bad)
             continue
         field = _FIELD.match(line)
         if field is None or block is None:
@@ -181,3 +173,20 @@ def read_pm(lines: Iterable[str], bad: Bad, file: str = "") -> Iterator[PortCoun
             block.values[field["name"]] = value
     if block is not None and block.values:
         yield block
+
+
+def _begin(head: re.Match[str], place: BadRecord, bad: Bad) -> PortCounts | None:
+    try:
+        guid = parse_guid(head["guid"])
+    except ValueError as error:
+        bad(BadRecord(place.file, place.line, str(error)))
+        return None
+    return PortCounts(
+        PM_GROUP,
+        int(head["port"]),
+        guid=guid,
+        lid=int(head["lid"], 0),
+        device_id=int(head["device"] or 0),
+        name=(head["name"] or "").rpartition("/")[0],
+        line=place.line,
+    )

@@ -19,12 +19,13 @@ _CA = re.compile(r"CA: (?P<name>.*):\s*$")
 _SWITCH = re.compile(r"Switch: 0x(?P<guid>[0-9a-fA-F]+) (?P<name>.*):\s*$")
 _ROW = re.compile(
     r"\s*(?:0x(?P<guid>[0-9a-fA-F]+) )?\s*(?:\"(?P<name>.*)\"\s+)?"
-    r"(?P<lid>\d+)\s+(?P<port>\d+)\[\s*\] ==\(\s*"
-    r"(?:(?P<width>\d+X)\s+(?P<gbps>[\d.]+) Gbps)?\s*(?P<state>\w+)/\s*\w*\s*\)==>"
+    r"(?P<lid>\d{1,9})\s+(?P<port>\d{1,9})\[\s*\] ==\(\s*"
+    r"(?:(?P<width>\d{1,3}X)\s+(?P<gbps>[\d.]+) Gbps)?\s*(?P<state>\w+)/\s*\w*\s*\)==>"
     r"(?P<far>.*)$"
 )
 _FAR = re.compile(
-    r"\s+(?:0x(?P<guid>[0-9a-fA-F]+)\s+)?(?P<lid>\d+)\s+(?P<port>\d+)\[\s*\] \"(?P<name>.*)\" \("
+    r"\s+(?:0x(?P<guid>[0-9a-fA-F]+)\s+)?(?P<lid>\d{1,9})\s+(?P<port>\d{1,9})\[\s*\]"
+    r" \"(?P<name>.*)\" \("
 )
 _OURS = re.compile(r"==\(.*/.*\)==>")
 
@@ -106,8 +107,8 @@ def _settle(fabric: IbFabric, cables: list[_Cable]) -> None:
         if node.description == AGGREGATION_NODE:
             node.kind = "aggregation"
         if node.kind == "switch":
-            node.lid = next(port.lid for port in node.ports.values())
-            node.port_count = max(node.ports)
+            node.lid = next((port.lid for port in node.ports.values()), 0)
+            node.port_count = max(node.ports, default=0)
     by_lid = fabric.by_lid()
     for cable in cables:
         far_node = fabric.nodes.get(cable.guid) or by_lid.get(cable.lid)

@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 _KINDS = {"Switch": "switch", "SW": "switch", "Ca": "host", "CA": "host", "Rt": "router"}
 _KINDS["RT"] = "router"
-_SPEED = r"(?P<width>\d+[xX]|\?\?)\s*(?P<speed>[A-Z]{3}(?:10)?|\?\?\?)"
+_SPEED = r"(?P<width>\d{1,3}[xX]|\?\?)\s*(?P<speed>[A-Z]{3}(?:10)?|\?\?\?)"
 
 _ID = re.compile(r"(?P<key>vendid|devid|sysimgguid)=0x(?P<value>[0-9a-fA-F]+)")
 _NODE = re.compile(
-    r"(?P<type>Switch|Ca|Rt)\s+(?P<ports>\d+)\s+\"[SHR]-(?P<guid>[0-9a-fA-F]{16})\"\s*#\s*"
-    r"\"(?P<name>.*)\"(?:\s+(?:base|enhanced) port 0 lid (?P<lid>\d+) lmc \d+)?\s*$"
+    r"(?P<type>Switch|Ca|Rt)\s+(?P<ports>\d{1,9})\s+\"[SHR]-(?P<guid>[0-9a-fA-F]{16})\"\s*#\s*"
+    r"\"(?P<name>.*)\"(?:\s+(?:base|enhanced) port 0 lid (?P<lid>\d{1,9}) lmc \d+)?\s*$"
 )
 _PORT = re.compile(
-    r"\[(?P<port>\d+)\](?:\[ext \d+\])?(?:\((?P<own>[0-9a-fA-F]+)\))?\s+"
-    r"\"[SHR]-(?P<peer>[0-9a-fA-F]{16})\"\[(?P<peer_port>\d+)\](?:\[ext \d+\])?"
-    r"(?:\((?P<peer_guid>[0-9a-fA-F]+)\))?\s*#\s*(?:lid (?P<lid>\d+) lmc \d+\s+)?"
-    r"\"(?P<name>.*)\"\s+lid (?P<peer_lid>\d+)\s+" + _SPEED
+    r"\[(?P<port>\d{1,9})\](?:\[ext \d+\])?(?:\((?P<own>[0-9a-fA-F]+)\))?\s+"
+    r"\"[SHR]-(?P<peer>[0-9a-fA-F]{16})\"\[(?P<peer_port>\d{1,9})\](?:\[ext \d+\])?"
+    r"(?:\((?P<peer_guid>[0-9a-fA-F]+)\))?\s*#\s*(?:lid (?P<lid>\d{1,9}) lmc \d+\s+)?"
+    r"\"(?P<name>.*)\"\s+lid (?P<peer_lid>\d{1,9})\s+" + _SPEED
 )
 _PLAIN = re.compile(
     r"^# Topology file: generated|^Switch\t\d+ \"S-|^Ca\t\d+ \"H-"
@@ -38,9 +38,9 @@ _PLAIN = re.compile(
 )
 _ROOT = re.compile(r"# Initiated from node (?P<guid>[0-9a-fA-F]+) port")
 _PAIR = re.compile(
-    r"(?P<type>CA|SW|RT)\s+(?P<lid>\d+)\s+(?P<port>\d+)\s+0x(?P<guid>[0-9a-fA-F]{16})\s+"
-    r"(?P<width>\d+[xX]|\?\?)\s+(?P<speed>\S+)"
-    r"(?:\s+-\s+(?P<peer_type>CA|SW|RT)\s+(?P<peer_lid>\d+)\s+(?P<peer_port>\d+)\s+"
+    r"(?P<type>CA|SW|RT)\s+(?P<lid>\d{1,9})\s+(?P<port>\d{1,9})\s+0x(?P<guid>[0-9a-fA-F]{16})\s+"
+    r"(?P<width>\d{1,3}[xX]|\?\?)\s+(?P<speed>\S+)"
+    r"(?:\s+-\s+(?P<peer_type>CA|SW|RT)\s+(?P<peer_lid>\d{1,9})\s+(?P<peer_port>\d{1,9})\s+"
     r"0x(?P<peer>[0-9a-fA-F]{16})\s+\( (?P<names>'.*') \)|\s+(?P<name>'.*'))\s*$"
 )
 _SILENT = re.compile(r"umad \(DR path .*; (?P<path>[\d,]+) Attr 0x[0-9a-fA-F]+:\d+\) bad status")

@@ -11,7 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from fabricmon.formats.base import Bad, BadRecord
-from fabricmon.formats.ibtext import PortCounts, parse_guid
+from fabricmon.formats.ibtext import PortCounts, parse_count, parse_guid
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,7 +21,7 @@ GROUP, WIDE = "ibqueryerrors", "ibqueryerrors64"
 """
 
 _HEAD = re.compile(r"(?:Errors|Data Counters) for (?:0x[0-9a-fA-F]+ )?\"(?P<name>.*)\"\s*$")
-_PORT = re.compile(r"\s+GUID (?P<guid>0x[0-9a-fA-F]+) port (?P<port>\d+|ALL):(?P<fields>.*)$")
+_PORT = re.compile(r"\s+GUID (?P<guid>0x[0-9a-fA-F]+) port (?P<port>\d{1,9}|ALL):(?P<fields>.*)$")
 _FIELD = re.compile(r"\[(?P<name>\w+) == (?P<value>[^\s\]]+)(?: \([^)]*\))?\]")
 _OURS = re.compile(r"^(?:Errors for |Data Counters for |Query SA failed|## Summary:)", re.MULTILINE)
 _DETAILS = frozenset(
@@ -91,16 +91,19 @@ def _top(field: str) -> int:
 
 
 def _port(match: re.Match[str], name: str, place: BadRecord, bad: Bad) -> Iterator[PortCounts]:
-    counts = PortCounts(
-        GROUP, int(match["port"]), guid=parse_guid(match["guid"]), name=name, line=place.line
-    )
+    try:
+        guid = parse_guid(match["guid"])
+    except ValueError as error:
+        bad(BadRecord(place.file, place.line, str(error)))
+        return
+    counts = PortCounts(GROUP, int(match["port"]), guid=guid, name=name, line=place.line)
     told = 0
     for field in _FIELD.finditer(match["fields"]):
         told += 1
         if field["name"] in _DETAILS:
             continue
         try:
-            counts.values[field["name"]] = int(field["value"], 0)
+            counts.values[field["name"]] = parse_count(field["value"])
         except ValueError:
             bad(BadRecord(place.file, place.line, f"{field['name']} is no count"))
     if told != match["fields"].count("["):

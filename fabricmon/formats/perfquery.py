@@ -20,7 +20,7 @@ ALL_PORTS = 255
 """The port number of the sum over all ports."""
 
 _HEADER = re.compile(
-    r"# (?!Port info)(?P<title>.+?)(?: counters)?: Lid (?P<lid>\d+) port (?P<port>\d+)"
+    r"# (?!Port info)(?P<title>.+?)(?: counters)?: Lid (?P<lid>\d{1,9}) port (?P<port>\d{1,9})"
     r"(?: \(CapMask: (?P<cap>0x[0-9a-fA-F]+)(?: CapMask2: (?P<cap2>0x[0-9a-fA-F]+))?\))?"
 )
 _VALUE = re.compile(r"(?P<name>[A-Za-z]\w*):\s*\.*\s*(?P<value>\S.*)$")
