@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from fabricmon.model.readings import Column
     from fabricmon.normalize.limits import Limits
+    from fabricmon.normalize.staging import Layout
 
 Where: TypeAlias = "slice | NDArray[np.intp]"
 """Which ports: a slice where their rows are adjacent, else their rows."""
@@ -49,14 +50,36 @@ class Settler:
         anew = changed.copy()
         for slot in store.groups[group]:
             delta = self._slot(slot, where)
-            store.early(slot)["moved"][where] += delta
             state = store.state[slot][where]
+            store.moved[slot][where] += delta
+            seen = np.where(state == State.MISSING, np.uint8(State.OK), state)
+            store.worst[slot][where] = np.maximum(store.worst[slot][where], seen)
             changed |= delta != 0
             anew |= _begins(state)
-            worst = store.early(slot)["worst"]
-            seen = np.where(state == State.MISSING, np.uint8(State.OK), state)
-            worst[where] = np.maximum(worst[where], seen)
+        store.early.update(store.groups[group])
         self._done(group, where, changed, anew)
+
+    def early_block(self, layout: Layout, where: slice) -> bool:
+        """The same for all of a layout at once, where every value just moved on; else False."""
+        store = self.store
+        block = layout.slot_rows, where
+        state, new, old = store.state[block], store.incoming[block], store.raw[block]
+        good = state == State.OK
+        plain = good | (state == State.MISSING) | (state == State.UNSUPPORTED)
+        full = layout.saturating
+        stuck = bool(len(full)) and bool((new[full] >= layout.tops[full, None]).any())
+        if stuck or not plain.all() or (good & (new < old)).any():
+            return False
+        delta = (new - old) * good * layout.scales[:, None]
+        store.raw[block] = np.where(good, new, old)
+        store.moved[block] += delta
+        store.total[block] += delta
+        store.early.update(layout.slots.tolist())
+        moved = delta != 0
+        anew = np.zeros(delta.shape[1], np.bool_)
+        for group, positions in layout.groups:
+            self._done(group, where, moved[positions].any(axis=0), anew)
+        return True
 
     def group(self, group: int, inverse: NDArray[np.float32]) -> dict[int, NDArray[np.intp]]:
         """Settle a group at the tick and write its rates into `store.rate`.
@@ -72,10 +95,10 @@ class Settler:
             delta = self._slot(slot, _ALL)
             changed |= delta != 0
             state = store.state[slot]
-            if store.has_early(slot):
-                before = store.take_early(slot)
-                delta += before["moved"]
-                np.maximum(state, before["worst"], out=state)
+            if slot in store.early:
+                delta += store.moved[slot]
+                np.maximum(state, store.worst[slot], out=state)
+                store.moved[slot], store.worst[slot] = 0, State.OK
             rate = store.rate[slot]
             np.multiply(delta, inverse, out=rate, casting="unsafe")
             if state.any():
@@ -84,6 +107,7 @@ class Settler:
             fast = rate > self.limits.of(store.counter_of(slot))
             if fast.any():
                 over[slot] = self._disbelieve(group, slot, np.flatnonzero(fast), delta)
+        store.early.difference_update(store.groups[group])
         self._done(group, _ALL, changed, anew)
         return over
 

@@ -48,6 +48,11 @@ class Layout:
     slot_rows: Where
     """The slots again, as a slice where they are adjacent."""
     group_rows: Where
+    scales: NDArray[np.uint64]
+    tops: NDArray[np.uint64]
+    """Where each column sticks or wraps."""
+    saturating: NDArray[np.intp]
+    """Positions of the columns that stick."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -137,6 +142,9 @@ class Staging:
             list(groups.items()),
             _adjacent(np.array(slots, np.intp)),
             _adjacent(np.array(list(groups), np.intp)),
+            np.array([c.scale for c in taken], np.uint64),
+            np.array([(1 << c.bits) - 1 for c in taken], np.uint64),
+            np.flatnonzero([c.saturates for c in taken]),
         )
         self._layouts[id(columns)] = layout
         self._usual.clear()
@@ -147,29 +155,36 @@ class Staging:
     ) -> Usual | None:
         """What makes this reading plain; None where it has to be looked at value by value.
 
-        Plain: the first of the tick, newer than what is known, every value from its own source, and
-        nothing missing but what was never there.
+        Plain: newer than what is known, every value from its own source, nothing missing but what
+        was never there, and nothing but movement in an earlier reading of the same tick.
         """
         if batch.discontinuity or not isinstance(where, slice):
             return None
         store = self._store
         groups = layout.group_rows, where
-        if store.touched[groups].any() or (batch.time_ns <= store.last[groups]).any():
+        if (batch.time_ns <= store.last[groups]).any():
             return None
         key = id(batch.ports), id(layout)
         usual = self._usual.get(key)
-        if usual is not None:
-            return usual if np.array_equal(state, usual.state) else None
+        again = bool(store.touched[groups].any())
+        if usual is not None and np.array_equal(state, usual.state):
+            return usual if not again or self._settler.early_block(layout, where) else None
+        if usual is None and not again:
+            usual = self._usual_of(layout, where, state)
+            if usual is not None:
+                self._usual[key] = usual
+            return usual
+        return None
+
+    def _usual_of(self, layout: Layout, where: slice, state: NDArray[np.uint8]) -> Usual | None:
+        """What is plain from now on, if this reading is; None if something needs a look."""
         good = state == State.OK
-        sources = store.source[layout.slots, where]
-        if not (sources == np.where(good, layout.sources[:, None], 0)).all():
-            return None
-        if not good.any(axis=0).all():
+        sources = self._store.source[layout.slots, where]
+        own = sources == np.where(good, layout.sources[:, None], 0)
+        if not own.all() or not good.any(axis=0).all():
             return None
         counts = np.bincount(state.ravel(), minlength=State.UNSUPPORTED + 1)
-        usual = Usual(state, int(counts[State.UNSUPPORTED]), int(counts[State.MISSING]))
-        self._usual[key] = usual
-        return usual
+        return Usual(state, int(counts[State.UNSUPPORTED]), int(counts[State.MISSING]))
 
     def _write(
         self,

@@ -28,6 +28,8 @@ _PER_SLOT: dict[str, tuple[type, float]] = {
     "source": (np.uint8, 0),  # which of the slot's columns feeds it; 0 none yet
     "incoming": (np.uint64, 0),  # read since, not settled yet
     "state": (np.uint8, State.MISSING),  # of this tick, as far as it is known
+    "moved": (np.uint64, 0),  # settled before the tick, in catalogue units
+    "worst": (np.uint8, State.OK),  # the state of what was settled before the tick
     "rate": (np.float32, np.nan),  # per second, as published last
     "published": (np.uint8, State.MISSING),  # the states published with it
 }
@@ -62,6 +64,8 @@ class Store:
     source: NDArray[np.uint8]
     incoming: NDArray[np.uint64]
     state: NDArray[np.uint8]
+    moved: NDArray[np.uint64]
+    worst: NDArray[np.uint8]
     rate: NDArray[np.float32]
     published: NDArray[np.uint8]
     last: NDArray[np.int64]
@@ -98,7 +102,8 @@ class Store:
             name: np.full((0, 64), fill, dt)
             for name, (dt, fill) in {**_PER_SLOT, **_PER_GROUP}.items()
         }
-        self._early: dict[int, dict[str, NDArray[Any]]] = {}
+        self.early: set[int] = set()
+        """Slots of which something was settled before the tick: `moved` and `worst` hold it."""
         self._traffic = (-1, -1)
         for name, array in self._data.items():
             self._set(name, array)
@@ -156,30 +161,6 @@ class Store:
                 new = np.full((len(old), room), fill, dtype)
                 new[:, : old.shape[1]] = old
             self._set(name, new)
-        self._early = {
-            slot: {name: _padded(row, ports) for name, row in rows.items()}
-            for slot, rows in self._early.items()
-        }
-
-    def early(self, slot: int) -> dict[str, NDArray[Any]]:
-        """What was settled before the tick, where readings come faster.
-
-        `moved` uint64[N] in catalogue units, `worst` uint8[N] state.
-        """
-        if slot not in self._early:
-            self._early[slot] = {
-                "moved": np.zeros(self.ports, np.uint64),
-                "worst": np.zeros(self.ports, np.uint8),
-            }
-        return self._early[slot]
-
-    def has_early(self, slot: int) -> bool:
-        """Whether something was settled before the tick."""
-        return slot in self._early
-
-    def take_early(self, slot: int) -> dict[str, NDArray[Any]]:
-        """Hand it over and forget it."""
-        return self._early.pop(slot)
 
     def slots(self, columns: Sequence[Column]) -> list[int]:
         """The slot of each counter column, made where new. Slots that are new form a group."""
@@ -259,7 +240,7 @@ class Store:
         self.group_of = [self.group_of[o] if o >= 0 else -1 for o in origin]
         place = {int(o): s for s, o in enumerate(origin) if o >= 0}
         self.groups = [[place[slot] for slot in group] for group in self.groups]
-        self._early = {place[slot]: rows for slot, rows in self._early.items()}
+        self.early = {place[slot] for slot in self.early}
         self._slot = {key: slot for slot, key in enumerate(layout)}
         self.counters = tuple(CATALOGUE[code] for code in ports)
         self.queue_counters = tuple(CATALOGUE[code] for code in queued)
@@ -270,7 +251,3 @@ class Store:
 def _key(column: Column) -> tuple[int, int]:
     port = column.counter.scope is Scope.PORT
     return column.counter.code, NO_QUEUE if port else column.queue
-
-
-def _padded(row: NDArray[Any], ports: int) -> NDArray[Any]:
-    return np.concatenate([row, np.zeros(ports - len(row), row.dtype)])

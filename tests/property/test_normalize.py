@@ -104,3 +104,27 @@ def test_the_order_of_rows_and_targets_does_not_matter(rows: list[int], turns: l
         row = feed.table.row(feed.table.ids[0]._replace(device="dev", port=str(i)))
         assert row is not None
         assert frame.rate[0, row] == 100 * (i + 1)
+
+
+@given(
+    st.lists(
+        st.lists(st.tuples(st.integers(0, 10**6), st.booleans()), max_size=4),
+        min_size=2,
+        max_size=8,
+    )
+)
+def test_readings_between_ticks_add_up(ticks: list[list[tuple[int, bool]]]) -> None:
+    """However many readings a tick has, and whatever is missing in some, totals are exact."""
+    feed = Feed(["tx_bytes", "rx_bytes"], ports=2)
+    value, seen = 1000, {}
+    for second, moves in enumerate(ticks):
+        for i, (move, both) in enumerate(moves):
+            value += move
+            state = [[State.OK, State.OK], [State.OK, State.OK if both else State.MISSING]]
+            batch = feed.batch(second + (i + 1) / 10, [value, value], state=state)
+            feed.normalizer.absorb(batch)
+            for cell in [(0, 0), (0, 1), (1, 0)] + [(1, 1)] * both:
+                seen[cell] = value
+        frame = feed.tick(second + 1)
+        for (i, port), last in seen.items():
+            assert frame.total[frame.row(("tx_bytes", "rx_bytes")[i]), port] == last
