@@ -168,7 +168,8 @@ class _Dump:
             yield shape
         feeds = [Feed(self._guarded(piece)) for piece in pieces]
         ticks, known = 0, shape
-        for item in stream(feeds, scope.layout, self._interval_s or shape.interval_s):
+        interval_s = self._interval_s or shape.interval_s
+        for item in stream(feeds, scope.layout, interval_s, scope.settle):
             ticks += isinstance(item, Tick)
             if not isinstance(item, Topology):
                 yield item

@@ -19,7 +19,7 @@ from fabricmon.model.stream import Item, Tick
 from fabricmon.model.topology import Intent, Topology
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -82,8 +82,16 @@ class Feed:
         self._held = self._held.part(slice(start, None))
 
 
-def stream(feeds: Sequence[Feed], layout: Layout, interval_s: float = 0.0) -> Iterator[Item]:
-    """Batches and ticks of all feeds, in order of time. The interval is learned where not given."""
+def stream(
+    feeds: Sequence[Feed],
+    layout: Layout,
+    interval_s: float = 0.0,
+    settle: Sequence[Callable[[Chunk], Chunk]] = (),
+) -> Iterator[Item]:
+    """Batches and ticks of all feeds, in order of time. The interval is learned where not given.
+
+    `settle` is applied to the samples of each tick.
+    """
     interval_s = interval_s or learned_interval_s(feeds)
     interval_ns = round(interval_s * 1e9)
     lossless: set[int] = set()
@@ -104,6 +112,10 @@ def stream(feeds: Sequence[Feed], layout: Layout, interval_s: float = 0.0) -> It
             feed.take(end)
             yield from _taken(feed.topologies)
         tick = window.part(slice(0, int(np.searchsorted(window.time_ns, end, side="left"))))
+        for apply in settle:
+            tick = apply(tick)
+        if not len(tick):
+            continue
         for batch in layout.batches(tick):
             fresh = _pfc_queues(batch) - lossless
             if fresh:

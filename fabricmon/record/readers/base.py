@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
@@ -12,7 +12,7 @@ from fabricmon.formats.base import Chunk, joined
 from fabricmon.model.readings import State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from fabricmon.formats.base import Bad, Layout
     from fabricmon.model.readings import ReadingBatch
@@ -32,6 +32,8 @@ class Scope:
 
     layout: Layout
     bad: Bad
+    settle: list[Callable[[Chunk], Chunk]] = field(default_factory=list)
+    """What readers want done to the samples of a tick before they are handed on."""
 
 
 def lines_of(file: File) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fabricmon.formats import gnmi
+from fabricmon.formats.continuity import Continuity
 from fabricmon.formats.gnmi_record import Recorder
 from fabricmon.formats.series import SeriesTable
 from fabricmon.mappings.gnmi import GnmiPaths
@@ -33,6 +34,8 @@ class GnmiJson:
         """One stream a file; cables that LLDP names come with it."""
         paths = GnmiPaths.load()
         table = SeriesTable(scope.layout, paths)
+        # A state that is sent when it changes holds until it is sent again.
+        scope.settle.append(Continuity(table).apply)
         return [], [self._pieces(file, scope, table, paths) for file in files]
 
     @staticmethod

@@ -217,3 +217,25 @@ def test_a_given_topology_wins_over_what_files_tell_on_the_way(
     for shape in shapes:
         assert {node.name: node.kind for node in shape.nodes} == {"h": "host", "s": "switch"}
         assert [link.speed_bps for link in shape.links] == [1e11]
+
+
+def test_a_state_sent_on_change_holds_until_it_changes(tmp_path: Path, context: Context) -> None:
+    """Counters come in every poll, the link's state twice: each tick knows it."""
+    state = "/interfaces/interface/state/oper-status"
+    octets = "/interfaces/interface/state/counters/out-octets"
+    lines = []
+    for i in range(6):
+        values = [f'"{octets}":"{i}"']
+        if i in {0, 3}:
+            values.append(f'"{state}":"{"UP" if i == 0 else "DOWN"}"')
+        lines.append(
+            f'[{{"timestamp":{(1769860800 + i) * 10**9},"tags":{{"interface_name":"1",'
+            f'"source":"s"}},"values":{{{",".join(values)}}}}}]\n'
+        )
+    (tmp_path / "t.json").write_text("".join(lines))
+    seen = [
+        item.gauges[0, 0]
+        for item in open_source([tmp_path], report=context.report).items()
+        if isinstance(item, ReadingBatch)
+    ]
+    assert seen == [1.0, 1.0, 1.0, 0.0, 0.0, 0.0]
