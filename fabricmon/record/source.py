@@ -61,6 +61,7 @@ def open_source(
         return _Recorded(source, extra, intent) if extra or intent else source
     if not known:
         raise FormatError("nothing in it can be read", file=", ".join(map(str, paths)))
+    _refuse_several(known)
     return _Dump(known, fabric or _named(paths), report, intent, interval_s)
 
 
@@ -72,6 +73,15 @@ def _families(columns: Path | None) -> tuple[Family, ...]:
     from fabricmon.record.readers.columns import MappedCsv  # noqa: PLC0415 - pydantic models
 
     return (MappedCsv(columns), *FAMILIES)
+
+
+def _refuse_several(known: dict[Family, list[File]]) -> None:
+    """A folder of dumps is not one dump: their ports and times would be mixed."""
+    folders = {family.name: {file.path.parent for file in files} for family, files in known.items()}
+    whole = folders.get("interchange counters", set()) & folders.get("interchange topology", set())
+    if len(whole) > 1:
+        names = ", ".join(sorted(folder.name for folder in whole))
+        raise FormatError(f"several dumps: {names}; name one", file=str(min(whole).parent))
 
 
 def _scope(fabric: str, report: Reporter) -> Scope:

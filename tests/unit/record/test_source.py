@@ -239,3 +239,13 @@ def test_a_state_sent_on_change_holds_until_it_changes(tmp_path: Path, context: 
         if isinstance(item, ReadingBatch)
     ]
     assert seen == [1.0, 1.0, 1.0, 0.0, 0.0, 0.0]
+
+
+def test_a_folder_of_dumps_asks_which(tmp_path: Path, context: Context) -> None:
+    """Two dumps side by side are not mixed into one fabric."""
+    for name in ("monday", "tuesday"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "counters.csv").write_text(counters(3))
+        (tmp_path / name / "topology.json").write_text(TOPOLOGY)
+    with pytest.raises(FormatError, match="several dumps: monday, tuesday; name one"):
+        open_source([tmp_path], report=context.report)
