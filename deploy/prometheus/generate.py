@@ -28,6 +28,11 @@ _SEVERITY = (
     '{{ if eq $labels.severity "severe" }}critical'
     '{{ else if eq $labels.severity "moderate" }}warning{{ else }}info{{ end }}'
 )
+_PLACE = (
+    "{{ if $labels.device }} at {{ $labels.device }}{{ end }}"
+    "{{ if $labels.port }} [{{ $labels.port }}]{{ end }}"
+)
+"""A cause may be a whole device, or not known at all."""
 _LABELS = ("device", "fabric", "id", "kind", "port", "severity", "verdict")
 
 RECORDING = (
@@ -80,7 +85,7 @@ def _incident_rule(kind: str) -> dict[str, Any]:
         "expr": _incident_expr(kind),
         "labels": {"severity": _SEVERITY},
         "annotations": {
-            "summary": f"{kind} at {{{{ $labels.device }}}} [{{{{ $labels.port }}}}]",
+            "summary": kind + _PLACE,
             "description": f"{rule.signature} {rule.advice}",
             "runbook_url": f"docs/runbooks/{alert_name(kind)}.md",
         },
