@@ -13,7 +13,7 @@ import pytest
 from fabricmon.errors import FormatError
 from fabricmon.model.readings import ReadingBatch, State
 from fabricmon.model.stream import Tick
-from fabricmon.model.topology import Ecn, Intent, Role, Topology
+from fabricmon.model.topology import Ecn, Intent, Node, Role, Topology
 from fabricmon.record import Writer, open_source
 
 if TYPE_CHECKING:
@@ -249,3 +249,26 @@ def test_a_folder_of_dumps_asks_which(tmp_path: Path, context: Context) -> None:
         (tmp_path / name / "topology.json").write_text(TOPOLOGY)
     with pytest.raises(FormatError, match="several dumps: monday, tuesday; name one"):
         open_source([tmp_path], report=context.report)
+
+
+def test_a_topology_and_an_intent_given_beside_a_recording_win(
+    tmp_path: Path, context: Context
+) -> None:
+    """A recording made without a topology is judged under the one that lies beside it."""
+    writer = Writer(tmp_path / "r.arrows", "lab", context.report)
+    recorded = Topology((Node("s", "switch"), Node("x", "host")), intent=Intent((1,)))
+    for item in (recorded, Tick(1, 1.0)):
+        writer.write(item)
+    writer.close()
+    (tmp_path / "plan.json").write_text(TOPOLOGY)
+    said = Intent((3,), Ecn.OFF)
+    source = open_source([tmp_path], report=context.report, intent=said)
+    first, second, tick = source.items()
+    assert isinstance(first, Topology)
+    assert isinstance(second, Topology)
+    assert {node.name for node in first.nodes} == {"h", "s"}
+    assert {node.name for node in second.nodes} == {"h", "s", "x"}
+    assert len(second.links) == 1
+    assert first.intent == second.intent == said
+    assert tick == Tick(1, 1.0)
+    assert source.fabric == "lab"
