@@ -16,7 +16,7 @@ from fabricmon.clock import SystemClock
 from fabricmon.collectors.infiniband import InfinibandCollector
 from fabricmon.formats import ibnetdiscover, ibqueryerrors, perfquery
 from fabricmon.model.counters import BY_ID
-from fabricmon.model.readings import Column, PortSet, ReadingBatch
+from fabricmon.model.readings import Column, PortSet, ReadingBatch, State
 from fabricmon.model.topology import Link, Node, PortId, Technology, Topology
 from fabricmon.selfmon import Event, Reporter
 from fabricmon.simulate.agents.ibsim import IbsimAgent
@@ -203,6 +203,27 @@ async def test_libibumad_reads_the_same_as_our_own_client(agent: IbsimAgent) -> 
     assert {key: got.get(key) for key in want} == want
     bits = {c.bits for b in poll.batches for c in b.columns if c.counter.id == "tx_wait_ticks"}
     assert bits == {32}
+
+
+async def test_optional_groups_are_read_where_devices_have_them_and_not_asked_for_again(
+    agent: IbsimAgent,
+) -> None:
+    """Waits by VL come as queues; congestion counters, which nobody has here, cost one poll."""
+    agent.update([reading(2)])
+    collector, _ = make(agent, groups=["PortVLXmitWaitCounters", "PortRcvConCtrl"])
+    try:
+        first = await collector.poll(TARGET)
+        second = await collector.poll(TARGET)
+    finally:
+        await collector.stop()
+    for poll, asked in ((first, True), (second, False)):
+        assert poll.lost == {}
+        (batch,) = poll.batches
+        columns = {(c.counter.id, c.queue) for c in batch.columns}
+        assert {("queue_tx_wait_ticks", vl) for vl in range(16)} <= columns
+        assert (("ecn_marked_received", -1) in columns) is asked
+    k = next(k for k, c in enumerate(first.batches[0].columns) if c.counter.id[:3] == "ecn")
+    assert set(first.batches[0].state[k].tolist()) == {State.UNSUPPORTED}
 
 
 async def test_lost_datagrams_are_sent_again(agent: IbsimAgent) -> None:

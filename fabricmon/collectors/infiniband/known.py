@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from fabricmon.model.readings import ReadingBatch
     from fabricmon.model.topology import Topology
 
+_TOLD_PATHS = 20
+"""Silent ends named in the log at each sweep; the rest is only counted."""
 _FORGET_AFTER = 5
 """Complete sweeps in a row without a node after which it is forgotten."""
 
@@ -74,6 +76,9 @@ class KnownFabric:
         self.silent = set(self.missing)
         _mark_silent_ends(swept)
         self._relabel(swept)
+        for path in swept.unreachable[:_TOLD_PATHS]:
+            place = place_of(swept, path, self.identity.labels)
+            self._report.emit(Event.POLL_PARTIAL, place, target=self._target, error="no answer")
 
     def _relabel(self, swept: IbFabric) -> None:
         known = {
@@ -191,9 +196,9 @@ def _walk(fabric: IbFabric, hops: list[int]) -> tuple[IbNode, int] | None:
 
 
 def place_of(fabric: IbFabric, path: str, labels: Mapping[int, Label]) -> str:
-    """A direct-route path in words people can use: `leaf-1[9]`, or the path itself."""
+    """The end of a direct route in words: `behind leaf-1[9]`, or the route itself."""
     end = _walk(fabric, [int(hop) for hop in path.split(",") if hop])
     if end is None or end[0].guid not in labels:
-        return f"direct route {path}"
+        return f"at direct route {path}"
     label = labels[end[0].guid]
-    return f"{label.device}[{label.port(end[1])}]"
+    return f"behind {label.device}[{label.port(end[1])}]"

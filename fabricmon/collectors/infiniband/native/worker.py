@@ -213,22 +213,23 @@ class Job:
         self._on_wire = 0
 
     def run(self) -> None:
-        """Until every request has a state."""
+        """Until every request has a state. The common case, an answer, is all in this loop."""
         incoming = bytearray(UMAD + MAD)
         address = ctypes.addressof((ctypes.c_char * len(incoming)).from_buffer(incoming))
         length = ctypes.c_int(MAD)
         length_ref = ctypes.byref(length)
-        receive, wait_ms = self._receive_call, self._frame.timeout_ms
+        receive, fd, wait_ms = self._receive_call, self._fd, self._frame.timeout_ms
         first_tid, count = self._frame.first_tid, self._frame.count
         states, times, replies = self.states, self.times, self.replies
+        node_of, heard, advance = self._node_of, self._heard, self._advance
         taken = memoryview(incoming)[UMAD:]
         tid_at, status_at = _TID.unpack_from, _STATUS.unpack_from
         self._launch()
         while self._on_wire:
             length.value = MAD
-            if receive(self._fd, address, length_ref, 0) < 0:
+            if receive(fd, address, length_ref, 0) < 0:
                 length.value = MAD
-                if receive(self._fd, address, length_ref, wait_ms) < 0:
+                if receive(fd, address, length_ref, wait_ms) < 0:
                     self._give_up_waiting()
                     continue
             i = tid_at(incoming, UMAD + 12)[0] - first_tid
@@ -239,8 +240,9 @@ class Job:
                 continue
             replies[i * MAD : i * MAD + MAD] = taken
             states[i], times[i] = ANSWERED, monotonic()
-            self._heard[self._node_of[i]] = 1
-            self._advance(self._node_of[i])
+            node = node_of[i]
+            heard[node] = 1
+            advance(node)
 
     def _launch(self) -> None:
         """Start on new nodes while the window has room."""
@@ -253,8 +255,8 @@ class Job:
                     break
 
     def _start_next(self, node: int) -> bool:
-        i = self._next[node]
-        while i < self._frame.first[node + 1]:
+        i, end = self._next[node], self._frame.first[node + 1]
+        while i < end:
             self._next[node] = i + 1
             if self._transmit(i):
                 self._on_wire += 1
@@ -264,9 +266,10 @@ class Job:
         return False
 
     def _transmit(self, i: int) -> bool:
-        agent = self._agents[self._frame.kinds[i]]
-        timeout = self._frame.timeout_ms
-        sent: int = self._send_call(self._fd, agent, self._base + i * RECORD, MAD, timeout, 0)
+        frame = self._frame
+        agent = self._agents[frame.kinds[i]]
+        at = self._base + i * RECORD
+        sent: int = self._send_call(self._fd, agent, at, MAD, frame.timeout_ms, 0)
         return sent == 0
 
     def _advance(self, node: int) -> None:
