@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from fabricmon.formats import gnmi_json, gnmi_text
 from fabricmon.formats.base import BadRecord
 from fabricmon.formats.gnmic_lines import EventLines
+from fabricmon.formats.gnmic_messages import MessageLines
 
 if TYPE_CHECKING:
     from fabricmon.formats.base import Bad
@@ -48,6 +49,7 @@ class GnmiDecoder:
         self._recorder = recorder
         self._bad = bad
         self._events = EventLines(recorder)
+        self._messages = MessageLines(recorder)
         self._text = gnmi_text.TextLines(recorder)
         self.name = name
         self.line = 0
@@ -69,9 +71,8 @@ class GnmiDecoder:
             self._rest, self._rest_bytes = [], 0
             for line in lines:
                 self.line += 1
-                if not self._open and self._events.line(line):
-                    continue
-                self._line(line)
+                if self._open or not (self._events.line(line) or self._messages.line(line)):
+                    self._line(line)
         if rest:
             self._keep(rest)
         self._recorder.samples.pack(received_ns)
@@ -124,7 +125,7 @@ class GnmiDecoder:
             self._abandon("a record that breaks off")
         if self._open:
             self._gather(line)
-        elif not self._events.line(text):
+        elif not (self._events.line(text) or self._messages.line(text)):
             self._begin(line, text)
 
     def _begin(self, line: bytes, text: bytes) -> None:

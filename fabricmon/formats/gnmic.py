@@ -91,7 +91,10 @@ def message_readings(message: Mapping[str, Any]) -> Iterable[Reading]:
             yield from leaves(elements, value)
 
 
-_NAMES = ("name", "id", "index", "interface-id", "priority", "queue-id", "queue-number", "port-id")
+KEY_LEAVES = frozenset(
+    ("name", "id", "index", "interface-id", "priority", "queue-id", "queue-number", "port-id")
+)
+"""Leaves that tell the entries of a list apart."""
 
 
 def leaves(elements: list[Element], value: object, depth: int = 0) -> Iterable[Reading]:
@@ -125,7 +128,7 @@ def _entry(name: str, entry: Mapping[str, Any]) -> Element:
     keys = {}
     for key, value in entry.items():
         key_name = gnmi_path.bare(key)
-        if key_name in _NAMES and isinstance(value, str | int):
+        if key_name in KEY_LEAVES and isinstance(value, str | int):
             keys[key_name] = str(value)
     return Element(name, keys)
 

@@ -9,36 +9,22 @@ becomes a dictionary, no number an object before all of them become one array.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from fabricmon.formats.gnmic import take_event
 from fabricmon.formats.series import UNMAPPED
+from fabricmon.formats.text_forms import LEVEL, Form, FormMaker, Piece, code_of, quoted
 
 if TYPE_CHECKING:
     from fabricmon.formats.gnmi_record import Recorder
 
 MAX_TEXTS = 1_000_000
 """Texts remembered at most, by one file; what is beyond is parsed each time it comes."""
-_MAX_FORMS = 2_000
 _HEAD = re.compile(rb'\[?(\{"name":"(?:[^"\\]|\\.)*","timestamp":([0-9]{1,19}),"tags":\{)')
 _VALUES = b'},"values":{'
-_LEVEL = -2
 _SCALAR = re.compile(rb'"(?:[^"\\]|\\.)*"|[^",{}\[\]]+')
-_DIGITS = re.compile(rb"[0-9]{1,19}")
-_ANY_SCALAR = rb'("[^"\\]*"|-?[0-9][0-9.eE+-]*|true|false|null)'
-
-
-class _Form(NamedTuple):
-    """A list of values as text around numbers, in one order."""
-
-    pattern: re.Pattern[bytes]
-    codes: list[int]
-    counts: list[int]
-    """Which groups of the pattern are counts; empty: all."""
-    levels: list[tuple[int, int]]
-    """Group and series of each gauge."""
 
 
 class EventLines:
@@ -49,12 +35,12 @@ class EventLines:
         self._recorder = recorder
         self._samples = recorder.samples
         # One-value events by their text up to the number: the code of a bare count (-1 unmapped);
-        # and of everything else, where a gauge is _LEVEL minus its series.
+        # and of everything else, where a gauge is LEVEL minus its series.
         self._bare: dict[bytes, int] = {}
         self._single: dict[bytes, int] = {}
         # The tags of an event with several values: the form its values had last.
-        self._forms: dict[bytes, _Form] = {}
-        self._by_layout: dict[tuple[bytes, ...], tuple[re.Pattern[bytes], list[int]]] = {}
+        self._forms: dict[bytes, Form] = {}
+        self._maker = FormMaker()
 
     def line(self, line: bytes) -> bool:
         """Take a line `[{"name":…},…]` or `{"name":…}`; False (and nothing taken) if it is not one.
@@ -93,7 +79,7 @@ class EventLines:
             return False
         if code >= 0:
             digits = number[1:-1]
-            good = _quoted(number) and digits.isdigit() and len(digits) < 20
+            good = quoted(number) and digits.isdigit() and len(digits) < 20
             if good:
                 self._samples.codes.append(code)
                 self._samples.digits.append(digits)
@@ -102,7 +88,7 @@ class EventLines:
         if value is None or isinstance(value, dict | list):
             return False
         if code != UNMAPPED:
-            self._samples.put(_LEVEL - code, value)
+            self._samples.put(LEVEL - code, value)
         return True
 
     def _known_form(self, event: bytes) -> bool:
@@ -114,11 +100,7 @@ class EventLines:
         found = form.pattern.fullmatch(event, k + 12)
         if found is None:
             return False
-        samples, groups = self._samples, found.groups()
-        samples.codes.extend(form.codes)
-        samples.digits.extend([groups[i] for i in form.counts] if form.counts else groups)
-        for group, series in form.levels:
-            samples.put(series, orjson.loads(groups[group]))
+        form.take(found, self._samples)
         return True
 
     def _learn(self, head: bytes, event: bytes) -> bool:
@@ -137,53 +119,23 @@ class EventLines:
         items = _items(body)
         if items is None or len(items) != len(values) or any("." in path for path in values):
             return
-        codes = [
-            self._code(tags, path, text) for path, (_, text) in zip(values, items, strict=True)
+        pieces = [
+            Piece(b",%b:" % written if i else b"%b:" % written, text, self._code(tags, path, text))
+            for i, (path, (written, text)) in enumerate(zip(values, items, strict=True))
         ]
-        if len(items) == 1:
+        if len(pieces) == 1:
             if len(self._single) + len(self._bare) < MAX_TEXTS:
-                bare = codes[0] >= UNMAPPED and items[0][1].isdigit() and codes[0] & 1
+                (text, value, code) = pieces[0]
+                bare = code >= UNMAPPED and value.isdigit() and code & 1
                 known = self._bare if bare else self._single
-                known[event[: k + 12] + items[0][0]] = codes[0]
+                known[event[: k + 12] + text[:-1]] = code
         elif len(self._forms) < MAX_TEXTS:
-            form = self._form(items, codes)
+            form = self._maker.make(pieces, b"")
             if form is not None:
                 self._forms[event[:k]] = form
 
     def _code(self, tags: dict[str, Any], path: str, text: bytes) -> int:
-        series = self._recorder.series(tags, path)
-        if series == UNMAPPED:
-            return UNMAPPED
-        if self._samples.table.gauges[series] is not None:
-            return _LEVEL - series
-        return 2 * series + (not _quoted(text))
-
-    def _form(self, items: list[tuple[bytes, bytes]], codes: list[int]) -> _Form | None:
-        layout: list[bytes] = []
-        for (path, text), code in zip(items, codes, strict=True):
-            if code < 0:
-                value = _ANY_SCALAR if code != UNMAPPED else b"(?:%b)" % _ANY_SCALAR[1:-1]
-            elif not _DIGITS.fullmatch(text if code & 1 else text[1:-1]):
-                return None  # not like itself this time; the next one may be
-            else:
-                value = rb"([0-9]{1,19})" if code & 1 else rb'"([0-9]{1,19})"'
-            layout.append(re.escape(path) + b":" + value)
-        key = tuple(layout)
-        known = self._by_layout.get(key)
-        if known is None:
-            if len(self._by_layout) >= _MAX_FORMS:
-                return None
-            groups = [code for code in codes if code != UNMAPPED]
-            counts = [i for i, code in enumerate(groups) if code >= 0]
-            pattern = re.compile(b",".join(layout))
-            known = self._by_layout[key] = (pattern, counts if len(counts) < len(groups) else [])
-        groups = [code for code in codes if code != UNMAPPED]
-        levels = [(i, _LEVEL - code) for i, code in enumerate(groups) if code < 0]
-        return _Form(known[0], [code for code in codes if code >= 0], known[1], levels)
-
-
-def _quoted(text: bytes) -> bool:
-    return len(text) > 2 and text[:1] == b'"' == text[-1:]
+        return code_of(self._recorder.series(tags, path), text, self._samples)
 
 
 def _loads(text: bytes) -> Any:

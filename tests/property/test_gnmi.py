@@ -100,6 +100,82 @@ def test_the_fast_way_reads_what_the_slow_way_reads(batch: list[list[dict[str, A
     assert fast.recorder.samples.absent == slow.recorder.samples.absent
 
 
+STATE = "/interfaces/interface/state/"
+levels = st.dictionaries(
+    st.sampled_from([f"{STATE}oper-status", f"{STATE}admin-status", f"{STATE}mtu"]),
+    st.sampled_from(["UP", "DOWN", "x,y", 1, 0, True, None, "a:b", 9000]),
+    min_size=1,
+)
+mixed = st.builds(
+    lambda port, values, more, time: {
+        "name": "sub",
+        "timestamp": time,
+        "tags": {"interface_name": port, "source": "leaf1:6030"},
+        "values": {**{ROOT + leaf: value for leaf, value in values.items()}, **more},
+    },
+    ports,
+    st.dictionaries(st.sampled_from(LEAVES), counts, max_size=3),
+    levels,
+    st.integers(0, 50).map(lambda n: T0 + n),
+)
+
+
+@settings(max_examples=50)
+@given(st.lists(st.lists(mixed, min_size=1, max_size=3), min_size=1, max_size=6))
+def test_levels_among_counts(batch: list[list[dict[str, Any]]]) -> None:
+    """States and numbers mixed in one event are read the same in the fast and in the slow way."""
+    pretty = "\n".join(json.dumps(record, indent=2, ensure_ascii=False) for record in batch * 2)
+    fast, slow = read(lines(batch * 2)), read(pretty.encode())
+    assert fast.all() == slow.all()
+    assert fast.recorder.samples.absent == slow.recorder.samples.absent
+
+
+subtree = st.one_of(
+    st.dictionaries(st.sampled_from(LEAVES), counts, min_size=1, max_size=3).map(
+        lambda leaves: ("state/counters", {"interfaces/interface/state/counters": leaves})
+    ),
+    st.tuples(st.sampled_from(LEAVES), counts).map(
+        lambda pair: (f"state/counters/{pair[0]}", {pair[0]: pair[1]})
+    ),
+    st.tuples(ports, counts, st.lists(st.integers(), max_size=2)).map(
+        lambda three: (
+            "",
+            {"x": {"oc:subs": [{"name": three[0], "in-octets": three[1]}], "list": three[2]}},
+        )
+    ),
+    st.sampled_from([("state/oper-status", {"x": "UP"}), ("state/mtu", {"x": 5}), ("y", {})]),
+    st.just(("state/counters/in-pkts", {"x": {"digits": 50, "precision": 0}})),
+)
+messages = st.builds(
+    lambda port, parts, time, late: {
+        "source": "leaf1:6030",
+        "timestamp": time,
+        "time": "whatever",
+        "recv-timestamp": time + late,
+        "prefix": f"interfaces/interface[name={port}]",
+        "updates": [{"Path": path, "values": values} for path, values in parts],
+    },
+    st.sampled_from(["Ethernet1", "eth1/2:3=4 x", "é"]),
+    st.lists(subtree, min_size=1, max_size=4),
+    st.integers(0, 50).map(lambda n: T0 + n),
+    st.integers(0, 5),
+)
+
+
+@settings(max_examples=80)
+@given(st.lists(messages, min_size=1, max_size=6), st.integers(1, 500))
+def test_messages_fast_and_slow(batch: list[dict[str, Any]], step: int) -> None:
+    """One-line messages, flat or with subtrees, give what pretty-printed ones give."""
+    pretty = "\n".join(json.dumps(one, indent=2, ensure_ascii=False) for one in batch * 2)
+    compact = (json.dumps(one, separators=(",", ":"), ensure_ascii=False) for one in batch * 2)
+    fast = read("".join(f"{line}\n" for line in compact).encode(), step=step)
+    slow = read(pretty.encode())
+    assert fast.bad == slow.bad == []
+    assert fast.all() == slow.all()
+    assert fast.recorder.samples.absent == slow.recorder.samples.absent
+    assert fast.recorder.samples.rounded == slow.recorder.samples.rounded
+
+
 @settings(max_examples=80)
 @given(records, st.data())
 def test_damage_costs_only_what_it_hits(batch: list[list[dict[str, Any]]], data: Any) -> None:

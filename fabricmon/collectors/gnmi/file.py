@@ -63,9 +63,10 @@ class GnmiFileCollector:
 
     async def stop(self) -> None:
         """Close all files."""
-        for source in self._sources.values():
-            source.close()
+        sources = list(self._sources.values())
         self._sources.clear()
+        for source in sources:
+            await asyncio.to_thread(source.close)
 
     async def discover(self, target: Target) -> Topology | None:
         """The cables that LLDP records in the files named so far."""
@@ -112,17 +113,22 @@ class _Source:
         self._lost: dict[Reason, int] = {}
         self._last_news = context.clock.monotonic()
         self._lock = threading.Lock()
+        self._closed = False
         self._told: set[str] = set()
 
     def poll(self) -> Poll:
         """Runs in a thread. A poll that was given up may still run, so they take turns."""
         with self._lock:
+            if self._closed:
+                raise PollError(Reason.NO_DATA, "the collector was stopped")
             return self._poll()
 
     def _poll(self) -> Poll:
         now, clock = self._context.clock.now_ns(), self._context.clock
         got = 0
         for news in self._read():
+            if self._closed:
+                break
             decoder = self._decoder(news.file)
             now = min(clock.now_ns(), news.file.written_ns)
             decoder.feed(news.data, now)
@@ -195,8 +201,10 @@ class _Source:
             )
 
     def close(self) -> None:
-        """Close all files."""
-        self._tail.close()
+        """Close all files; a poll that still runs in its thread ends early."""
+        self._closed = True
+        with self._lock:
+            self._tail.close()
 
 
 def _paths(target: Target, config: GnmiFileConfig) -> GnmiPaths:
