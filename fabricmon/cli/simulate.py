@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from fabricmon.cli.common import fail_on_incident, output_option, print_incidents, print_json
+
+if TYPE_CHECKING:
+    from fabricmon.api import Context
+    from fabricmon.simulate import Simulation
 
 
 @click.command()
@@ -28,6 +34,19 @@ from fabricmon.cli.common import fail_on_incident, output_option, print_incident
     help="What to write: interchange, recording, perfquery, ibqueryerrors, gnmic-event, "
     "gnmic-json, snmprec.",
 )
+@click.option(
+    "--serve",
+    "serve_at",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Stand there as devices until stopped; what is where is written to this directory.",
+)
+@click.option(
+    "--speed",
+    type=click.FloatRange(min=0.01),
+    default=1.0,
+    show_default=True,
+    help="Simulated seconds per second (with --serve).",
+)
 @output_option("text", "json")
 @fail_on_incident
 def command(
@@ -39,6 +58,8 @@ def command(
     poll: str | None,
     directory: Path | None,
     as_: str,
+    serve_at: Path | None,
+    speed: float,
     output: str,
     fail_on_incident: bool,
 ) -> None:
@@ -58,6 +79,9 @@ def command(
         poll=parse_duration(poll) if poll else None,
     )
     context = app.make_context(level="warning")
+    if serve_at is not None:
+        asyncio.run(_serve(simulation, serve_at.resolve(), context, speed))
+        return
     if directory is not None:
         known = simulate.labels_of(simulation)
         record.write(simulation, directory, as_, context.report, known)
@@ -66,6 +90,29 @@ def command(
     print_incidents(outcome.worst_first(), output)
     if fail_on_incident and outcome.incidents:
         sys.exit(1)
+
+
+async def _serve(simulation: Simulation, folder: Path, context: Context, speed: float) -> None:
+    """Serve until SIGTERM or SIGINT."""
+    import signal
+
+    from fabricmon.simulate.serve import Served
+
+    served = Served(simulation, folder, context.clock, speed=speed)
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    try:
+        for line in await served.start():
+            click.echo(line)
+        click.echo(f"configs for `fabricmon run -c`: {folder}/fabricmon-*.yaml")
+        living = asyncio.create_task(served.run())
+        await asyncio.wait(
+            {living, asyncio.create_task(stop.wait())}, return_when=asyncio.FIRST_COMPLETED
+        )
+        living.cancel()
+    finally:
+        await served.stop()
 
 
 def _list(output: str) -> None:
