@@ -168,6 +168,8 @@ def canonical(elements: Sequence[Element]) -> tuple[str, dict[str, str]] | None:
     """The same of a virtual path such as `COUNTERS/Ethernet68/Queues/Ethernet68:3/FIELD`."""
     if len(elements) < 3 or elements[0].name not in _COUNTERS | _TABLES:
         return None
+    if any(keys for _, keys in elements):
+        return None  # of one form already
     return place(elements[0].name, elements[-2].name.rpartition("|")[2], elements[-1].name)
 
 
