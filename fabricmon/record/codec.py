@@ -72,8 +72,7 @@ class Encoder:
         self._before = _Before()
         self._kinds: list[int] = []
         self._texts: list[bytes] = []
-        self._lists: dict[str, list[NDArray[Any]]] = {name: [] for name in _NUMBERS}
-        self._lengths: dict[str, list[int]] = {name: [] for name in _NUMBERS}
+        self._lists = {name: _Growing(dtype) for name, dtype in _NUMBERS.items()}
 
     def __len__(self) -> int:
         return len(self._kinds)
@@ -103,14 +102,12 @@ class Encoder:
         bits = batch.gauges.view(np.uint64)
         values, gauges = self._before.pair(meta[:4], batch.values.shape, bits.shape)
         self._before.keep(meta[:4], batch.values, bits)
-        self._row(
-            RowKind.BATCH,
-            meta,
-            values=_packed(batch.values - values),
-            state=batch.state.ravel() if batch.state.any() else batch.state[:0].ravel(),
-            time_ns=_shortened(batch.time_ns),
-            gauges=_packed(bits - gauges),
-        )
+        self._lists["values"].add_planes(batch.values - values)
+        self._lists["gauges"].add_planes(bits - gauges)
+        if batch.state.any():
+            self._lists["state"].add(batch.state.reshape(-1))
+        self._lists["time_ns"].add(_shortened(batch.time_ns))
+        self._row(RowKind.BATCH, meta)
 
     def _port_set(self, ports: PortSet) -> int:
         known = self._port_ids.get(id(ports))
@@ -140,30 +137,27 @@ class Encoder:
             known.clear()
         known[id(what)] = (what, number)
 
-    def _row(self, kind: RowKind, fields: object, **lists: NDArray[Any]) -> None:
-        self._text(kind, orjson.dumps(fields), **lists)
+    def _row(self, kind: RowKind, fields: object) -> None:
+        self._text(kind, orjson.dumps(fields))
 
-    def _text(self, kind: RowKind, text: bytes, **lists: NDArray[Any]) -> None:
+    def _text(self, kind: RowKind, text: bytes) -> None:
+        """End a row with its kind and text; its numbers were added before."""
         self._kinds.append(kind)
         self._texts.append(text)
-        for name in _NUMBERS:
-            part = lists.get(name)
-            self._lengths[name].append(len(part) if part is not None else 0)
-            if part is not None and len(part):
-                self._lists[name].append(part)
+        for numbers in self._lists.values():
+            numbers.end_row()
 
     def take(self, into: Any) -> Any:
-        """The rows collected as one Arrow record batch of the schema `into`; begin anew."""
+        """The rows collected as one Arrow record batch of the schema `into`; begin anew.
+
+        The batch is good until the next item is added: its memory is used again.
+        """
         import pyarrow as pa  # noqa: PLC0415 - see `schema`
 
         arrays = [pa.array(self._kinds, pa.uint8()), pa.array(self._texts, pa.large_binary())]
-        for name, dtype in _NUMBERS.items():
-            parts = self._lists[name]
-            flat = np.concatenate(parts) if len(parts) > 1 else (*parts, np.empty(0, dtype))[0]
-            offsets = np.concatenate([[0], np.cumsum(self._lengths[name])])
+        for numbers in self._lists.values():
+            flat, offsets = numbers.take()
             arrays.append(pa.LargeListArray.from_arrays(pa.array(offsets, pa.int64()), flat))
-            parts.clear()
-            self._lengths[name].clear()
         self._kinds.clear()
         self._texts.clear()
         return pa.record_batch(arrays, schema=into)
@@ -260,10 +254,38 @@ class _Before:
         self._last[tuple(key)] = (counts, bits)
 
 
-def _packed(steps: NDArray[np.uint64]) -> NDArray[np.uint8]:
-    """uint8[8·M]: all lowest bytes, then all second ones, and so on."""
-    octets = steps.astype("<u8", copy=False).reshape(-1).view(np.uint8).reshape(-1, 8)
-    return np.ascontiguousarray(octets.T).reshape(-1)
+class _Growing:
+    """A list column that is filled row by row; its memory is kept from tick to tick."""
+
+    def __init__(self, dtype: type) -> None:
+        self._data: NDArray[Any] = np.empty(1024, dtype)
+        self._ends: list[int] = [0]
+        self._used = 0
+
+    def add(self, numbers: NDArray[Any]) -> None:
+        self._room(len(numbers))[:] = numbers
+
+    def add_planes(self, steps: NDArray[np.uint64]) -> None:
+        """All lowest bytes, then all second ones, and so on."""
+        octets = steps.astype("<u8", copy=False).reshape(-1).view(np.uint8).reshape(-1, 8)
+        self._room(octets.size).reshape(8, -1)[:] = octets.T
+
+    def _room(self, size: int) -> NDArray[Any]:
+        begin, self._used = self._used, self._used + size
+        if self._used > len(self._data):
+            grown = np.empty(max(self._used, 2 * len(self._data)), self._data.dtype)
+            grown[:begin] = self._data[:begin]
+            self._data = grown
+        return self._data[begin : self._used]
+
+    def end_row(self) -> None:
+        self._ends.append(self._used)
+
+    def take(self) -> tuple[NDArray[Any], list[int]]:
+        """The numbers of all rows (a view), and where each row begins and ends."""
+        taken = self._data[: self._used], self._ends
+        self._ends, self._used = [0], 0
+        return taken
 
 
 def _unpacked(octets: NDArray[np.uint8], shape: tuple[int, int]) -> NDArray[np.uint64]:
