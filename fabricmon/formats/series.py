@@ -319,7 +319,10 @@ def cut(chunk: Chunk, spread_ns: int) -> Iterator[Chunk]:
 def _without_repeats(chunk: Chunk) -> tuple[Chunk, NDArray[np.int64]]:
     """Without values that came twice for one time, and the index of each value's predecessor."""
     while True:
-        code = chunk.port.astype(np.int64) << 32 | chunk.column
+        width = int(chunk.column.max(initial=0)) + 1
+        code = chunk.port.astype(np.int64) * width + chunk.column
+        if code.max(initial=0) < 1 << 16:
+            code = code.astype(np.uint16)  # numpy sorts these ten times faster
         order = np.argsort(code, kind="stable")
         same = code[order[1:]] == code[order[:-1]]
         twice = same & (chunk.time_ns[order[1:]] == chunk.time_ns[order[:-1]])
