@@ -8,7 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from fabricmon.formats import ibdiagnet, iblinkinfo, ibnetdiscover, ibqueryerrors, perfquery, ufm
+from fabricmon.formats import (
+    ibdiagnet,
+    iblinkinfo,
+    ibnetdiscover,
+    ibprom,
+    ibqueryerrors,
+    perfquery,
+    ufm,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,6 +83,10 @@ def _pm(text: str, bad: Bad, file: str) -> Dump:
     return Dump("ibdiagnet pm", None, list(ibdiagnet.read_pm(text.splitlines(), bad, file)))
 
 
+def _page(text: str, bad: Bad, file: str) -> Dump:
+    return Dump("Prometheus page", None, list(ibprom.read(text.splitlines(), bad, file)))
+
+
 def _ufm(text: str, bad: Bad, file: str) -> Dump:
     rows = list(ufm.read(text, bad, file))
     return Dump("UFM telemetry", None, [counts for _, counts in rows], [time for time, _ in rows])
@@ -88,5 +100,6 @@ _KINDS: dict[str, tuple[Callable[[bytes], bool], Callable[[str, Bad, str], Dump]
     "iblinkinfo": (iblinkinfo.sniff, _iblinkinfo),
     "perfquery": (perfquery.sniff, _perfquery),
     "UFM telemetry": (ufm.sniff, _ufm),
+    "Prometheus page": (ibprom.sniff, _page),
 }
 """The most telling signs first."""

@@ -210,6 +210,16 @@ def test_a_dead_leaf_leaves_the_others() -> None:
     assert {p.speed_bps for p in down} == {0.0}
 
 
+def test_another_exporters_page_feeds_what_it_names_rightly() -> None:
+    """Words become bytes by scale, waits are ticks, and its mislabelled 300 lands nowhere."""
+    dump, bad = load("tools", "guilbaults_exporter_metrics_from_ibsim.prom")
+    assert bad == []
+    got = counters(dump)
+    assert got[LEAF, "1"]["tx_wait_ticks/64"] == 123456789
+    assert got[LEAF, "1"]["tx_bytes/64"] == 987654707475
+    assert all(300 not in port.values() for port in got.values())
+
+
 # Public bug reports, by the number of their minimal input.
 
 
@@ -322,7 +332,7 @@ def test_every_file_of_the_corpus_is_read_or_refused_but_never_breaks() -> None:
     """Whatever the file, the answer is a dump with complaints, or that it is none of ours."""
     bad: list[BadRecord] = []
     for path in samples("infiniband").rglob("*"):
-        if path.is_file() and path.suffix in {".txt", ".out", ""}:
+        if path.is_file() and path.suffix in {".txt", ".out", ".prom", ""}:
             text = path.read_text("latin-1")
             kind = ibdumps.sniff(text[:8192].encode("latin-1"))
             if kind:

@@ -10,23 +10,16 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from fabricmon.errors import PollError, Reason
-from fabricmon.formats import promtext
-from fabricmon.formats.ibtext import PortCounts, parse_guid
+from fabricmon.formats import ibprom
 from fabricmon.selfmon import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from fabricmon.api import Context, Credential
     from fabricmon.formats.base import BadRecord
+    from fabricmon.formats.ibtext import PortCounts
 
 _MAX_BYTES = 512 << 20
 _CHUNK = 1 << 20
-_EXACT = 1 << 53
-_WANTED = r"(?i)(infiniband_|port|symbol|link|excessive|vl15)"
-_GUIDS = ("node_guid", "nodeguid", "local_guid", "guid", "port_guid", "portguid")
-_PORTS = ("port_num", "port_number", "portnum", "portnumber", "local_port", "port")
-_NAMES = ("node_description", "node_desc", "local_name", "switch", "node_name")
 
 
 class Endpoint:
@@ -43,7 +36,8 @@ class Endpoint:
     async def fetch(self) -> list[PortCounts]:
         """Every port the page tells of. Raises `PollError` where it tells of none."""
         text = await self._get()
-        blocks = await asyncio.to_thread(counts, text.splitlines(), self._bad, self._url)
+        lines = text.splitlines()
+        blocks = await asyncio.to_thread(lambda: list(ibprom.read(lines, self._bad, self._url)))
         if not blocks:
             raise PollError(Reason.NO_DATA, f"{self._url} tells of no InfiniBand port")
         return blocks
@@ -86,31 +80,3 @@ class Endpoint:
 
     def _bad(self, record: BadRecord) -> None:
         self._report.emit(Event.RECORD_SKIPPED, self._target, error=str(record))
-
-
-def counts(lines: Iterable[str], bad: Any, file: str = "") -> list[PortCounts]:
-    """Samples of a page by port. Samples without a port's GUID and number are left out.
-
-    A float holds counts exactly up to 2^53; beyond, the last digits are the page's, not the port's.
-    """
-    ports: dict[tuple[int, int], PortCounts] = {}
-    for sample in promtext.samples(lines, _WANTED, bad, file):
-        labels = {key.lower(): value for key, value in sample.labels.items()}
-        guid = _first(labels, _GUIDS)
-        number = _first(labels, _PORTS)
-        if not guid or not number.isdigit() or not 0 <= sample.value < _EXACT * 2048:
-            continue
-        try:
-            key = (parse_guid(guid), int(number))
-        except ValueError:
-            continue
-        port = ports.get(key)
-        if port is None:
-            name = _first(labels, _NAMES)
-            port = ports[key] = PortCounts("prometheus", key[1], guid=key[0], name=name)
-        port.values[sample.name.lower()] = int(sample.value)
-    return list(ports.values())
-
-
-def _first(labels: dict[str, str], names: tuple[str, ...]) -> str:
-    return next((labels[name] for name in names if labels.get(name)), "")

@@ -9,8 +9,8 @@ from aiohttp import web
 
 from fabricmon.api import Context, Target
 from fabricmon.collectors.infiniband import InfinibandCollector
-from fabricmon.collectors.infiniband.endpoint import counts
 from fabricmon.errors import PollError, Reason
+from fabricmon.formats import ibprom
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -88,4 +88,5 @@ async def test_a_page_that_cannot_be_had_says_why(
 
 def test_samples_without_a_port_are_left_out() -> None:
     """Samples of nodes and of the exporter itself are no ports."""
-    assert counts(['PortXmitData{node_guid="0x1"} 1', "PortXmitData 2"], lambda _: None) == []
+    page = ['PortXmitData{node_guid="0x1"} 1', "PortXmitData 2"]
+    assert list(ibprom.read(page, lambda _: None)) == []
