@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 
-.PHONY: help setup packages run test lint types layers format bench lock clean
+.PHONY: help setup packages run test lint types layers format bench generate lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -51,6 +51,11 @@ format: setup ## rewrite sources in the house format
 
 bench: setup packages ## print every benchmark as JSON lines (NAME=snmp for one)
 	@$(BIN)/python tests/bench/run.py $(NAME)
+
+generate: setup ## write again what is generated: rules, runbooks, dashboards, metric reference
+	@$(BIN)/python deploy/prometheus/generate.py
+	@$(BIN)/python deploy/grafana/generate.py
+	@$(BIN)/python docs/metrics.py
 
 lock: ## renew requirements.lock (needs uv)
 	uv pip compile pyproject.toml --all-extras --group dev --generate-hashes --universal \

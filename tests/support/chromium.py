@@ -161,10 +161,13 @@ async def chromium(folder: Path) -> AsyncIterator[Page]:
             async with session.ws_connect(tab["webSocketDebuggerUrl"], max_msg_size=0) as socket:
                 page = Page(socket)
                 listening = asyncio.ensure_future(page.listen())
-                for domain in ("Page", "Runtime", "Log"):
-                    await page.send(f"{domain}.enable")
-                yield page
-                listening.cancel()
+                try:
+                    for domain in ("Page", "Runtime", "Log"):
+                        await page.send(f"{domain}.enable")
+                    yield page
+                finally:
+                    listening.cancel()
+                    await asyncio.wait([listening], timeout=5)
     finally:
         process.terminate()
         try:

@@ -6,6 +6,7 @@ import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+import bcrypt
 import numpy as np
 import pytest
 from support.chromium import Page, chromium
@@ -41,11 +42,16 @@ HOSTILE = '<img src=x onerror="window.hacked=1">'
 class Site:
     """A server with one fabric whose ticks the test makes."""
 
-    def __init__(self, context: Context, topology: Topology) -> None:
+    def __init__(self, context: Context, topology: Topology, config_file: Path | None) -> None:
         """Nothing published yet."""
         self.state = HandState()
         self.state.is_ready = True
-        self.server = WebServer(WebConfig(listen_address="127.0.0.1:0"), context, self.state, None)
+        self.server = WebServer(
+            WebConfig(listen_address="127.0.0.1:0", config_file=config_file),
+            context,
+            self.state,
+            None,
+        )
         self.topology = topology
         self.table: PortTable = make_table([])
         self.table.adopt(topology)
@@ -87,10 +93,10 @@ class Site:
 
 @asynccontextmanager
 async def opened(
-    context: Context, folder: Path, topology: Topology
+    context: Context, folder: Path, topology: Topology, config_file: Path | None = None
 ) -> AsyncIterator[tuple[Site, Page]]:
     """A served site and a tab; afterwards the console must have had nothing to complain of."""
-    site = Site(context, topology)
+    site = Site(context, topology, config_file)
     await site.server.start()
     try:
         async with chromium(folder) as page:
@@ -178,6 +184,36 @@ async def test_everything_works_by_keyboard(context: Context, tmp_path: Path) ->
         await page.eval("document.querySelector('header button').focus()")
         await page.press("Enter")
         await page.until(f"getComputedStyle(document.body).backgroundColor !== {before!r}")
+
+
+async def test_an_incident_is_acknowledged_in_the_page(context: Context, tmp_path: Path) -> None:
+    """Somebody who is known says that they look after it, and takes that back."""
+    hashed = bcrypt.hashpw(b"pw", bcrypt.gensalt(4)).decode()
+    users = await asyncio.to_thread(_write, tmp_path / "web.yml", hashed)
+    topology = leaf_spine(2, 2, 2)
+    async with opened(context, tmp_path, topology, config_file=users) as (site, page):
+        site.tick(1, fault=True)
+        await page.goto(site.url.replace("http://", "http://ops:pw@"))
+        await page.until("!!document.querySelector('.cards a')")
+        await page.eval("document.querySelector('.cards a').click()")
+        await page.until("!!document.querySelector('form button')")
+        await page.eval("document.querySelector('form input').focus()")
+        for key in "mine":
+            await page.press(key)
+        await page.press("Enter")
+        await page.until(has("Seen by ops"))
+        assert ": mine" in await page.text()
+        await page.eval("location.hash = '#/'")
+        await page.until(has("seen by ops"))
+        await page.eval("history.back()")
+        await page.until(has("Take back"))
+        await page.eval("document.querySelector('main p button').click()")
+        await page.until("!!document.querySelector('form button')")
+
+
+def _write(path: Path, hashed: str) -> Path:
+    path.write_text(f"basic_auth_users:\n  ops: {hashed}\n")
+    return path
 
 
 async def test_names_are_only_ever_text(context: Context, tmp_path: Path) -> None:

@@ -179,7 +179,7 @@ _SCHEMAS: dict[str, Any] = {
         time=_TIME,
         stalled=_list(_tuple(3)),
         stalled_ports=_INT,
-        incidents=_list(_object(**_INCIDENT)),
+        incidents=_list(_ref("Incident")),
     ),
 }
 

@@ -148,7 +148,10 @@ class Api:
                 known |= {one["id"]: one for one in moments[-1].incidents}
         for one in self._history.closed():
             known.setdefault(one["id"], one)
-        return [{**one, "acknowledged": self._acks.get(key)} for key, one in known.items()]
+        return [self._with_ack(one) for one in known.values()]
+
+    def _with_ack(self, incident: dict[str, Any]) -> dict[str, Any]:
+        return {**incident, "acknowledged": self._acks.get(incident["id"])}
 
     async def _incidents(self, request: web.Request) -> web.Response:
         wanted = {key: request.query[key] for key in _FILTERS if key in request.query}
@@ -239,7 +242,9 @@ class Api:
             moments = [moment for moment in moments if moment.tick == tick]
         if not moments:
             raise web.HTTPNotFound(text="that tick is not kept\n")
-        return json_response(view.moment_json(snapshot, moments[-1]))
+        moment = view.moment_json(snapshot, moments[-1])
+        moment["incidents"] = [self._with_ack(one) for one in moment["incidents"]]
+        return json_response(moment)
 
     # --- writing: our own state only ------------------------------------------------------------
 

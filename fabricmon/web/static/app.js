@@ -1,5 +1,5 @@
 // Entry: header, routes, and the live connection. Views get `version`, which grows with each tick.
-import { html, render, useEffect, useMemo, useRef, useState, useApi, clock, link, Problem } from "./lib.js";
+import { html, render, useEffect, useMemo, useRef, useState, useApi, address, clock, link, Problem } from "./lib.js";
 import { FabricView } from "./fabric.js";
 import { IncidentsView, IncidentView } from "./incidents.js";
 import { PortsView, PortView } from "./ports.js";
@@ -25,7 +25,7 @@ function useRoute() {
 function useLive() {
   const [live, setLive] = useState({ version: 0, connected: false });
   useEffect(() => {
-    const source = new EventSource("/api/v1/events");
+    const source = new EventSource(address("events"));
     let timer = null;
     source.onopen = () => setLive((old) => ({ version: old.version + 1, connected: true }));
     source.onerror = () => setLive((old) => ({ ...old, connected: false }));

@@ -2,9 +2,12 @@
 import { html, render, useEffect, useMemo, useRef, useState } from "./vendor-preact.js";
 export { html, render, useEffect, useMemo, useRef, useState };
 
+// Not relative: an address with a name and password in it would make requests fail.
+export const address = (path) => `${location.origin}/api/v1/${path}`;
+
 export async function api(path, query = {}, options = {}) {
   const search = new URLSearchParams(Object.entries(query).filter(([, v]) => v !== "" && v != null));
-  const answer = await fetch(`/api/v1/${path}?${search}`, options);
+  const answer = await fetch(`${address(path)}?${search}`, options);
   if (!answer.ok) throw new Error((await answer.text()).trim() || `HTTP ${answer.status}`);
   return answer.status === 204 ? null : answer.json();
 }
