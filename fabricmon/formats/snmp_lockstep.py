@@ -20,8 +20,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-_PAD = b"\0" * 256
-"""Around the replies, so that no load leaves the buffer: a varbind moves by 129 octets at most."""
+_PAD = bytes(256)
+"""Before the replies, so that loading what stands before a value stays inside."""
+
+_LONGEST_STEP = 129
+_STEP = 2 + (np.arange(256) & 0x7F)
+"""How far a varbind reaches, by its length octet."""
 
 _FORM, _PLAIN = 0xFFFF_80FF, 0x0006_0030
 """Of the first four octets of a varbind, as a little-endian word: SEQUENCE with a length below 128,
@@ -82,7 +86,9 @@ def decode(
     expected int64[R,J,1+W]: as `expectation` makes them; rows with fewer varbinds end in zeros.
     """
     rows, longest = expected.shape[:2]
-    flat = np.frombuffer(b"".join((_PAD, *payloads, _PAD)), np.uint8)
+    # A varbind moves by 129 octets at most: whatever the lengths claim, no step leaves the buffer.
+    tail = bytes(_LONGEST_STEP * (longest + 1) + len(_PAD))
+    flat = np.frombuffer(b"".join((_PAD, *payloads, tail)), np.uint8)
     word = np.ndarray((len(flat) - 7,), "<i8", flat, strides=(1,))
     sizes = np.fromiter((len(payload) for payload in payloads), np.int64, rows)
     ends = np.cumsum(sizes) + len(_PAD)
@@ -90,13 +96,9 @@ def decode(
     # The only steps that depend on each other: where does the next varbind begin?
     begins = np.empty((longest + 1, rows), np.int64)
     begins[0] = at
-    limit = len(flat) - len(_PAD)
+    sizes_at = flat[1:]
     for j in range(longest):
-        step = word[at]
-        step >>= 8
-        step &= 0x7F
-        step += 2
-        at = np.minimum(at + step, limit)
+        at = at + _STEP[sizes_at[at]]
         begins[j + 1] = at
     values = np.empty((longest, rows), np.uint64)
     gone = np.empty((longest, rows), np.bool_)

@@ -76,9 +76,13 @@ class Grid:
     _shifts: NDArray[np.uint64] = field(repr=False)
     _gauges: tuple[tuple[float, int | None], ...] = field(repr=False)
 
-    def blank(self) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
-        """Matrices for one poll: everything that is to be read is MISSING."""
-        return self.base.copy(), self.base_state.copy()
+    def blank(self, more: int = 0) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
+        """Flat matrices [R·N + more] for one poll: everything that is to be read is MISSING."""
+        values = np.zeros(self.base.size + more, np.uint64)
+        values[: self.base.size] = self.base.reshape(-1)
+        state = np.full(self.base.size + more, State.MISSING, np.uint8)
+        state[: self.base.size] = self.base_state.reshape(-1)
+        return values, state
 
     def renamed(self, device: str) -> Grid:
         """The same grid for a device that is called otherwise."""
@@ -87,12 +91,12 @@ class Grid:
     def fill(
         self, instances: Instances, walk: Walk
     ) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
-        """The matrices, filled from a walk instead of a poll."""
+        """The flat matrices, filled from a walk instead of a poll."""
         values, state = self.blank()
         for instance, place in zip(instances.oids, instances.place.tolist(), strict=True):
             value = walk.number(instance)
             if value is not None:
-                values.flat[place], state.flat[place] = value & 0xFFFF_FFFF_FFFF_FFFF, State.OK
+                values[place], state[place] = value & 0xFFFF_FFFF_FFFF_FFFF, State.OK
         return values, state
 
     def batch(
@@ -105,7 +109,9 @@ class Grid:
         uptime_cs: int | None = None,
         discontinuity: bool = False,
     ) -> ReadingBatch:
-        """One poll as a batch. Takes the matrices over."""
+        """One poll as a batch. Takes the flat matrices over."""
+        values = values[: self.base.size].reshape(self.base.shape)
+        state = state[: self.base.size].reshape(self.base.shape)
         counts = len(self._shifts)
         gauges = len(self.gauge_columns)
         c_values, c_state = values[:counts], state[:counts]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from fabricmon.collectors.snmp import SnmpCollector
 
 PER_PORT = 40
-ROUNDS = 5
+ROUNDS = 3
 INTERVAL_S = 10.0
 
 
@@ -75,7 +75,7 @@ def v2c(agents: Load, folder: Path) -> list[Target]:
     return [target(address, how, f"leaf{i}") for i, address in enumerate(agents.addresses)]
 
 
-async def _peers(switches: int = 20, ports: int = 64) -> list[Any]:
+async def _peers(switches: int = 16, ports: int = 512) -> list[Any]:
     varbinds = switches * ports * PER_PORT
     spent: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as name, load(switches, ports) as agents:

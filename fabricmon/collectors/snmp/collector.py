@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from fabricmon.collectors.snmp.config import SnmpConfig, access, check_keys
 from fabricmon.collectors.snmp.enrich import (
-    IF_TABLE_LAST_CHANGE,
-    SYS_UPTIME,
+    IF_TABLE_LAST_CHANGE as _LAST_CHANGE,
+)
+from fabricmon.collectors.snmp.enrich import (
+    SYS_UPTIME as _UPTIME,
+)
+from fabricmon.collectors.snmp.enrich import (
     Device,
     device_names,
+    scalar,
     survey,
 )
 from fabricmon.collectors.snmp.fast_path.security import Community, Usm
@@ -30,6 +34,7 @@ from fabricmon.model.readings import Poll, State
 from fabricmon.selfmon import Event
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Sequence
 
     from fabricmon.api import Context, Target
@@ -122,23 +127,12 @@ class SnmpCollector:
     ) -> tuple[ReadingBatch, Counter[Reason], bool]:
         """One reading, what it lost, and whether the device turned out to be another one."""
         assert device.plan is not None
-        values, state = grid.blank()
+        scalars = device.scalars
+        values, state = grid.blank(len(scalars))
         begun = self._context.clock.now_ns()
-        scalars, read = await asyncio.gather(
-            session.get((SYS_UPTIME, IF_TABLE_LAST_CHANGE)),
-            session.read(device.plan, values, state),
-            return_exceptions=True,
-        )
-        if isinstance(read, BaseException):
-            raise read
-        lost: Counter[Reason] = Counter(read)
-        uptime = last_change = None
-        if isinstance(scalars, PollError):
-            lost[scalars.reason] += 1
-        elif isinstance(scalars, BaseException):
-            raise scalars
-        else:
-            uptime, last_change = (v.value if isinstance(v.value, int) else None for v in scalars)
+        lost = await session.read(device.plan, values, state)
+        uptime = scalar(_UPTIME, scalars, values, state)
+        last_change = scalar(_LAST_CHANGE, scalars, values, state)
         now = self._context.clock.monotonic()
         restarted = device.restarted(uptime, now)
         moved = device.survey is not None and last_change != device.survey.last_change
@@ -204,7 +198,8 @@ class SnmpCollector:
         device.grid, instances = build(
             found.profile, device.name, found.index.names, walk, self._config.queues, keep
         )
-        device.plan = compile_plan(instances)
+        device.scalars = found.scalars
+        device.plan = compile_plan(instances, device.grid.base.size, found.scalars)
         self._context.report.emit(
             Event.MAPPING_CHOSEN,
             device.target.name,

@@ -15,9 +15,13 @@ from fabricmon.collectors.snmp.session import walk
 from fabricmon.errors import PollError, Reason
 from fabricmon.mappings.snmp import oid
 from fabricmon.mappings.snmp_walk import IF_TYPE, Walk, port_names, printable
+from fabricmon.model.readings import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from fabricmon.api import Target
     from fabricmon.collectors.snmp.plan import Plan
@@ -51,6 +55,8 @@ class Device:
     survey: Survey | None = None
     grid: Grid | None = None
     plan: Plan | None = None
+    scalars: tuple[Oid, ...] = ()
+    """Read with the plan; they land behind the raw matrix."""
     uptime_cs: int | None = None
     uptime_at: float = 0.0
     surveyed_at: float = 0.0
@@ -82,7 +88,19 @@ class Survey:
     """LLDP chassis id, as hexadecimal digits; empty where there is none."""
     uptime_cs: int | None
     last_change: int | None
+    scalars: tuple[Oid, ...]
+    """Of SYS_UPTIME and IF_TABLE_LAST_CHANGE, those that it has."""
     lost: Counter[Reason]
+
+
+def scalar(
+    wanted: Oid, scalars: tuple[Oid, ...], values: NDArray[np.uint64], state: NDArray[np.uint8]
+) -> int | None:
+    """One of the scalars that a poll read behind its raw matrix."""
+    if wanted not in scalars:
+        return None
+    place = scalars.index(wanted) - len(scalars)
+    return int(values[place]) if state[place] == State.OK else None
 
 
 async def survey(
@@ -121,6 +139,11 @@ async def survey(
         _octets(scalars, LLDP_CHASSIS).hex(),
         uptime if isinstance(uptime, int) else None,
         last_change if isinstance(last_change, int) else None,
+        tuple(
+            instance
+            for instance in (SYS_UPTIME, IF_TABLE_LAST_CHANGE)
+            if isinstance(_value(scalars, instance), int)
+        ),
         lost,
     )
     return said, tree

@@ -17,6 +17,7 @@ import numpy as np
 
 from fabricmon.formats import ber, snmp
 from fabricmon.formats import snmp_lockstep as lockstep
+from fabricmon.mappings.snmp_grid import Instances
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fabricmon.formats.ber import Oid
-    from fabricmon.mappings.snmp_grid import Instances
 
 _SHORTEST_RUN = 8
 """Below this many neighbours a GETBULK is not worth its own request."""
@@ -87,8 +87,16 @@ _plans: WeakValueDictionary[bytes, Plan] = WeakValueDictionary()
 """Devices that are alike share one plan: a fabric has many switches and few models of them."""
 
 
-def compile_plan(instances: Instances) -> Plan:
-    """Encode the instances of a device."""
+def compile_plan(instances: Instances, size: int, scalars: Sequence[Oid]) -> Plan:
+    """Encode the instances of a device, and of some scalars that are read with them.
+
+    `size`: cells of the raw matrix; the scalars land behind it, in order.
+    """
+    instances = Instances(
+        [*scalars, *instances.oids],
+        np.concatenate([np.arange(size, size + len(scalars), dtype=np.int32), instances.place]),
+        np.concatenate([np.zeros(len(scalars), np.bool_), instances.adjacent]),
+    )
     digest = blake2b(
         b"".join(
             (

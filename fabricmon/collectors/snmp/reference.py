@@ -121,7 +121,6 @@ class ReferenceSession:
     ) -> Counter[Reason]:
         """Get every instance by name, some at a time."""
         lost: Counter[Reason] = Counter()
-        flat, flat_state = values.reshape(-1), state.reshape(-1)
         pieces = plan.pieces(self._config.max_repetitions, self._config.reply_octets)
         for first, stop, _ in pieces:
             places = plan.place[first:stop].tolist()
@@ -134,8 +133,8 @@ class ReferenceSession:
                 continue
             for place, varbind in zip(places, got, strict=False):
                 if isinstance(varbind.value, int) and varbind.value >= 0:
-                    flat[place] = varbind.value
-                    flat_state[place] = State.OK
+                    values[place] = varbind.value
+                    state[place] = State.OK
                 else:
                     lost[Reason.UNEXPECTED] += 1
         return lost

@@ -109,11 +109,10 @@ class Reading:
             self.done.set_result(None)
 
     def settle(self, state: NDArray[np.uint8]) -> None:
-        """Write the states."""
-        flat = state.reshape(-1)
-        flat[self.plan.place] = State.OK
+        """Write the flat states."""
+        state[self.plan.place] = State.OK
         for places in self.holes:
-            flat[places] = State.MISSING
+            state[places] = State.MISSING
 
 
 Arrived = tuple[Ask, bytes, int]

@@ -102,10 +102,10 @@ class FastSession:
     async def read(
         self, plan: Plan, values: NDArray[np.uint64], state: NDArray[np.uint8]
     ) -> Counter[Reason]:
-        """Read every instance of the plan into the flat matrices."""
+        """Read every instance of the plan into the flat matrices; states are settled at the end."""
         await self._ensure_engine()
         done = asyncio.get_running_loop().create_future()
-        reading = Reading(plan, values.reshape(-1), done)
+        reading = Reading(plan, values, done)
         asks = self._asks_of(plan)
         if not asks:
             return reading.lost
