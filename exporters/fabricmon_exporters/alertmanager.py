@@ -188,7 +188,9 @@ class AlertmanagerExporter:
         endpoint = f"{url.rstrip('/')}/api/v2/alerts"
         try:
             headers = {"User-Agent": f"fabricmon/{__version__}", **self.config.headers()}
-            async with session.post(endpoint, json=alerts, headers=headers) as answer:
+            async with session.post(
+                endpoint, json=alerts, headers=headers, allow_redirects=False
+            ) as answer:
                 if answer.status < 300:
                     return ""
                 text = (await answer.content.read(300)).decode("utf-8", "replace").strip()

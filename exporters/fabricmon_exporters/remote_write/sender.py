@@ -22,6 +22,8 @@ HEADERS = {
     "User-Agent": f"fabricmon/{__version__}",
 }
 _MAX_BACKOFF_S = 30.0
+_AGAIN = {401, 403, 404, 408, 429}
+"""Refusals that somebody will repair: a renewed secret, a receiver that is being moved."""
 
 
 class Sender:
@@ -86,12 +88,14 @@ class Sender:
 
         try:
             headers = {**HEADERS, **self._headers()}
-            async with session.post(self._url, data=body, headers=headers) as answer:
+            async with session.post(
+                self._url, data=body, headers=headers, allow_redirects=False
+            ) as answer:
                 if answer.status < 300:
                     return "sent", "", 0.0
                 text = (await answer.content.read(300)).decode("utf-8", "replace").strip()
                 why = f"{answer.status}: {text}"
-                if answer.status < 500 and answer.status != 429:
+                if 400 <= answer.status < 500 and answer.status not in _AGAIN:
                     return "refused", why, 0.0
                 after = answer.headers.get("Retry-After", "")
                 return "later", why, min(float(after), 300.0) if after.isdigit() else 0.0

@@ -275,9 +275,9 @@ def test_the_queue_drops_its_oldest_and_counts_them(tmp_path: Path) -> None:
 async def test_what_waits_is_sent_in_order_through_trouble(
     tmp_path: Path, context: Context, clock: Any
 ) -> None:
-    """A busy and a failing receiver are tried again; one that refuses costs that request."""
+    """Busy, failing, locked or moved receivers are tried again; one that refuses costs that request."""
     async with Receiver() as receiver:
-        receiver.answers = [503, 429, 204, 400]
+        receiver.answers = [503, 429, 401, 307, 204, 400]
         secret = tmp_path / "token"
         secret.write_text("s3cret")
         settings = config(tmp_path, receiver.url, bearer_token=Secret(file=secret))
