@@ -8,7 +8,7 @@ once an iteration. That lag shows at any poll length that does not divide the it
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,10 @@ SPAN = 16
 LEARN = 24
 """Polls of a job before anything is said of it."""
 _QUIET = 0.005
+_SLOWED = 0.85
+"""Share of its usual traffic below which a job counts as slow."""
+_MOSTLY = 0.9
+"""The past lag is what nine of ten polls stayed below: the first late polls are among them."""
 _SAME = 1.4
 """Two halves of a span whose traffic differs by less are one pace."""
 _SEEN = 12
@@ -37,7 +41,7 @@ class Lag:
     rows    int[H]    one network card of each host
     cards   int[C]    all of them
     lag     float[H]  how far each host fell behind the others and caught up again
-    past    float[H]  the largest such lag before
+    past    float[H]  what such lags mostly were before
     pace    float     traffic of the job now, as a share of its usual traffic
     steady  bool      the pace has been about the same for some polls
     even    float     spread of that share between its hosts
@@ -66,14 +70,18 @@ class Beat:
         self._polls = 0
         self._sent = np.full((KEPT, hosts), np.nan)
         self._lags = np.full((KEPT, hosts), np.nan)
+        self._slow = np.zeros(KEPT, np.bool_)
+        """Polls in which the job ran slower than usual: they do not teach what is usual."""
 
     def push(self, sent: NDArray[np.float32]) -> None:
         """Take float32[C], the share of its link each card used in this poll."""
         total = np.bincount(self._host, sent, len(self._per_host))
         self._sent[self._polls % KEPT] = total / self._per_host
+        self._slow[self._polls % KEPT] = False
+        self._lags[self._polls % KEPT] = np.nan
         self._polls += 1
 
-    def _recent(self, store: NDArray[np.float64], skip: int, count: int) -> NDArray[np.float64]:
+    def _recent(self, store: NDArray[Any], skip: int, count: int) -> NDArray[Any]:
         """The `count` polls before the last `skip`, oldest first."""
         first = max(0, self._polls - skip - count, self._polls - KEPT)
         return store[np.arange(first, max(first, self._polls - skip)) % KEPT]
@@ -83,7 +91,8 @@ class Beat:
         if self._polls < LEARN or len(self.rows) < 3:
             return None
         before = self._recent(self._sent, SPAN, KEPT)
-        usual = _mean(before)
+        slow = self._recent(self._slow, SPAN, KEPT)
+        usual = _mean(before if slow.all() else before[~slow])
         now = self._recent(self._sent, 0, SPAN)
         works = usual > _QUIET
         if works.sum() < 3:
@@ -91,21 +100,25 @@ class Beat:
         share = _filled(now) / np.where(works, usual, np.inf)
         together = np.median(share[:, works], axis=1)
         lag = np.where(works, _excursion(share, together, np.isnan(now)), 0.0)
-        past = self._recent(self._lags, SPAN, KEPT)
-        self._lags[(self._polls - 1) % KEPT] = lag
-        if (~np.isnan(past)).all(axis=1).sum() < _SEEN:
-            return None
         span = SPAN // 2 if _whole_iterations(before) else SPAN
         recent = share[-span:, works].mean(axis=0)
-        halves = [float(np.median(half)) for half in np.array_split(together[-span:], 2)]
-        if span == SPAN:
-            halves = [float(half.mean()) for half in np.array_split(together, 2)]
+        pace = float(np.median(recent))
+        if pace < _SLOWED:
+            self._slow[(self._polls - 1 - np.arange(SPAN // 2)) % KEPT] = True
+        else:
+            self._lags[(self._polls - 1) % KEPT] = lag
+        past = self._recent(self._lags, SPAN, KEPT)
+        past = past[~np.isnan(past).any(axis=1)]
+        if len(past) < _SEEN:
+            return None
+        rank = int(_MOSTLY * (len(past) - 1))
+        halves = [float(half.mean()) for half in np.array_split(together[-span:], 2)]
         return Lag(
             self.rows,
             self.cards,
             lag,
-            np.nan_to_num(np.fmax.reduce(past, axis=0)),
-            float(np.median(recent)),
+            np.partition(past, rank, axis=0)[rank],
+            pace,
             max(halves) < _SAME * min(halves),
             float(np.subtract(*np.quantile(recent, [0.9, 0.1]))),
         )

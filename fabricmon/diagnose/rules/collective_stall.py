@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fabricmon.diagnose.past.pace import Lag
     from fabricmon.diagnose.view import FabricView
 
-_SLOWER = 0.97
+_SLOWER = 0.95
 """Share of its usual traffic that a job must stay below."""
 _BEHIND = 0.03
 """Smallest lag, in units of what a host usually sends in a poll."""
@@ -50,6 +50,8 @@ class CollectiveStall:
         "see who sends last; jobs of fewer than four hosts are not judged."
     )
 
+    opens_after: ClassVar[int] = 3
+
     def findings(self, view: FabricView) -> Sequence[Finding]:
         """One finding per job that waits for a host."""
         found = []
@@ -74,12 +76,12 @@ class CollectiveStall:
         """
         if len(lag.rows) < 4 or lag.pace > _SLOWER:
             return None
-        margin = 1.15 if sure else 1.5
+        margin, beyond = (1.15, 1.15) if sure else (1.5, 2.0)
         known = np.fmax(lag.past, _BEHIND / margin)
         against = lag.lag / known if sure else lag.lag  # ranks of a tree differ in what is usual
         order = np.argsort(-against, kind="stable")
         late = int(order[0])
-        clear = against[late] > margin * against[order[1]] and lag.lag[late] > margin * known[late]
+        clear = against[late] > margin * against[order[1]] and lag.lag[late] > beyond * known[late]
         return late if clear else None
 
     @staticmethod

@@ -1,0 +1,211 @@
+"""Each kind on a tiny fabric whose counters are set by hand: signature, and what must not be it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from support.fabrics import Run, leaf_spine
+
+from fabricmon.diagnose import DiagnoseConfig
+from fabricmon.diagnose.rules import catalogue
+from fabricmon.model.incident import IncidentKind, Severity, Verdict
+from fabricmon.model.readings import State
+from fabricmon.model.topology import Ecn, Intent, Job, PortId, Technology
+
+if TYPE_CHECKING:
+    from fabricmon.model.incident import Incident
+    from fabricmon.model.topology import Topology
+
+SINK, FEED = PortId("leaf0", "d0"), PortId("spine0", "p0")
+ROCE = Intent(lossless_queues=(3,), ecn=Ecn.REQUIRED)
+
+
+def only(run: Run, values: object, polls: int = 8, **options: object) -> Incident:
+    """The one incident after some polls of these values."""
+    found = run.ticks(polls, values, **options).open  # type: ignore[arg-type]
+    assert len(found) == 1, [(i.kind, i.cause) for i in found]
+    return found[0]
+
+
+def calm(topology: Topology, polls: int = 40, **options: object) -> Run:
+    """A fabric that has been healthy for a while."""
+    run = Run(topology, **options)  # type: ignore[arg-type]
+    run.ticks(polls)
+    return run
+
+
+def test_every_kind_has_a_rule_that_explains_itself() -> None:
+    """The catalogue covers all kinds; each names signature, discriminator, advice and limits."""
+    rules = catalogue()
+    assert set(rules) == {kind.value for kind in IncidentKind}
+    for kind, rule in rules.items():
+        for text in (rule.signature, rule.discriminator, rule.advice, rule.limits):
+            assert len(text) > 40, kind
+
+
+def test_a_storm_is_a_host_that_stops_its_port_altogether() -> None:
+    """Paused all the time and nothing sent is a storm on RoCE, a slow receiver on InfiniBand."""
+    values = {"stall": {SINK: 1.0, FEED: 0.5}, "tx_use": {SINK: 0.0}, "rx_pfc_frames": {SINK: 900}}
+    storm = only(calm(leaf_spine()), values)
+    assert (storm.kind, storm.severity) == (IncidentKind.PFC_STORM, Severity.SEVERE)
+    slow = only(calm(leaf_spine(technology=Technology.INFINIBAND)), values)
+    assert (slow.kind, slow.severity) == (IncidentKind.SLOW_RECEIVER, Severity.SEVERE)
+
+
+def test_a_cycle_without_progress_is_a_deadlock_and_one_that_moves_is_not() -> None:
+    """Zero bytes on every port of the cycle is what makes the difference."""
+    cycle = [
+        PortId("leaf0", "u0"),
+        PortId("spine0", "p1"),
+        PortId("leaf1", "u1"),
+        PortId("spine1", "p0"),
+    ]
+    stuck = {"stall": dict.fromkeys(cycle, 1.0), "tx_use": dict.fromkeys(cycle, 0.0)}
+    dead = only(calm(leaf_spine()), stuck)
+    assert (dead.kind, dead.severity) == (IncidentKind.PFC_DEADLOCK, Severity.SEVERE)
+    assert (dead.causes[0].device, dead.causes[0].port) in cycle
+    moving = {"stall": dict.fromkeys(cycle, 0.9), "tx_use": dict.fromkeys(cycle, 0.05)}
+    kinds = {i.kind for i in calm(leaf_spine()).ticks(8, moving).open}
+    assert IncidentKind.PFC_DEADLOCK not in kinds
+
+
+def test_evenly_full_uplinks_are_oversubscription_of_their_device() -> None:
+    """All ways full: the device; the cause has no port."""
+    ways = [PortId("leaf1", "u0"), PortId("leaf1", "u1")]
+    hosts = [PortId(f"h1-{n}", "nic") for n in range(4)]
+    values = {"tx_use": dict.fromkeys(ways, 1.0), "stall": dict.fromkeys(hosts, 0.4)}
+    found = only(calm(leaf_spine()), values)
+    assert found.kind is IncidentKind.OVERSUBSCRIPTION
+    assert found.cause is not None
+    assert (found.cause.device, found.cause.port) == ("leaf1", "")
+
+
+def test_a_full_way_beside_an_idle_one_is_an_imbalance() -> None:
+    """The cause is the full way, and its feeders are the victims."""
+    full, idle = PortId("leaf1", "u0"), PortId("leaf1", "u1")
+    hosts = [PortId(f"h1-{n}", "nic") for n in range(4)]
+    values = {"tx_use": {full: 1.0, idle: 0.02}, "stall": dict.fromkeys(hosts, 0.4)}
+    found = only(calm(leaf_spine()), values)
+    assert found.kind is IncidentKind.PATH_IMBALANCE
+    assert found.cause is not None
+    assert (found.cause.device, found.cause.port) == full
+    assert {(v.device, v.port) for v in found.victims} == set(hosts)
+
+
+def test_a_link_that_goes_down_twice_flaps_and_once_does_not() -> None:
+    """One down is an event of the day; the second within a score of polls is an incident."""
+    run = calm(leaf_spine())
+    port = PortId("leaf2", "u1")
+    run.tick({"link_downed": {port: 1.0}})
+    assert not run.ticks(5).open
+    run.tick({"link_downed": {port: 1.0}})
+    found = only(run, None, 2)
+    assert found.kind is IncidentKind.FLAPPING_LINK
+
+
+@pytest.mark.parametrize("paused", [True, False])
+def test_a_plateau_with_a_queue_is_the_host_if_it_pauses_and_the_link_if_not(paused: bool) -> None:
+    """Working congestion control hides both; a little pause tells them apart."""
+    run = calm(leaf_spine(intent=ROCE))
+    values = {
+        "tx_use": {SINK: 0.2},
+        "queue_depth_bytes": {SINK: 200_000},
+        "ecn_marked_packets": {SINK: 9_000},
+        "stall": {SINK: 0.01 if paused else 0.0},
+    }
+    found = only(run, values, 12)
+    assert found.kind is (IncidentKind.SLOW_RECEIVER if paused else IncidentKind.DEGRADED_LINK)
+
+
+INCAST = {
+    "tx_use": {SINK: 1.0, FEED: 0.5},
+    "stall": {FEED: 0.5, PortId("leaf1", "u0"): 0.6, PortId("leaf2", "u0"): 0.6},
+    "queue_depth_bytes": {SINK: 250_000},
+}
+
+
+def test_a_full_queue_that_is_not_marked_is_ecn_set_wrong() -> None:
+    """The device is the cause; a fabric that declares ECN off is left alone."""
+    found = only(calm(leaf_spine(intent=ROCE)), INCAST)
+    assert (found.kind, found.reason) == (IncidentKind.LOSSLESS_MISCONFIG, "ecn-silent")
+    assert found.cause is not None
+    assert (found.cause.device, found.cause.port) == ("leaf0", "")
+    off = only(calm(leaf_spine(intent=Intent((3,), Ecn.OFF))), INCAST)
+    assert off.kind is IncidentKind.INCAST
+
+
+def test_drops_without_any_pause_sent_are_pfc_off_at_the_device() -> None:
+    """Lossless drops at a switch that never pauses anybody."""
+    drops = {"queue_discards": {SINK: 5_000.0}, "tx_discards": {SINK: 5_000.0}}
+    found = only(calm(leaf_spine(intent=ROCE)), drops)
+    assert (found.kind, found.reason) == (IncidentKind.LOSSLESS_MISCONFIG, "pfc-off")
+    assert (found.verdict, found.severity) == (Verdict.CONFIG, Severity.MODERATE)
+
+
+def test_a_port_that_is_asked_and_does_not_stop_is_one_sided() -> None:
+    """The cause is the port that ignores the pause, not the one that drops."""
+    ingress, deaf = PortId("leaf0", "u0"), PortId("spine0", "p0")
+    values = {
+        "tx_pfc_frames": {ingress: 50_000.0},
+        "rx_pfc_frames": {deaf: 50_000.0},
+        "queue_discards": {ingress: 3_000.0},
+        "tx_discards": {ingress: 3_000.0},
+        "tx_use": {deaf: 0.8},
+        "rx_use": {ingress: 0.8},
+    }
+    found = only(calm(leaf_spine(intent=ROCE)), values)
+    assert (found.kind, found.reason) == (IncidentKind.LOSSLESS_MISCONFIG, "pfc-one-sided")
+    assert found.cause is not None
+    assert {(found.cause.device, found.cause.port)} & {deaf, ingress}
+
+
+def job_of(hosts: int = 8) -> tuple[Job, ...]:
+    """One job on the first hosts of two leaves."""
+    return (Job("llm", tuple(f"h{n % 2}-{n // 2}" for n in range(hosts))),)
+
+
+def beat(late: str | None, tick: int, period: int) -> dict[str, dict[PortId, float]]:
+    """An iteration: compute, a first part that `late` sends with the rest."""
+    phase = tick % period
+    use = {}
+    for job in job_of():
+        for host in job.hosts:
+            first = 0.3 if phase == (4 if host == late else 1) else 0.0
+            use[PortId(host, "nic")] = 0.01 + first + (0.6 if phase in {4, 5} else 0.0)
+    return {"tx_use": use}
+
+
+def test_a_job_that_waits_for_one_host_is_not_the_fabric() -> None:
+    """The host that sends last is named, the verdict is not-fabric."""
+    run = Run(leaf_spine(jobs=job_of()))
+    for tick in range(90):
+        assert not run.tick(beat(None, tick, 6)).open
+    for tick in range(40):
+        diagnosis = run.tick(beat("h1-2", tick, 9))
+    (found,) = diagnosis.open
+    assert (found.kind, found.verdict) == (IncidentKind.COLLECTIVE_STALL, Verdict.NOT_FABRIC)
+    assert found.cause is not None
+    assert (found.cause.device, found.cause.port) == ("h1-2", "nic")
+
+
+def test_a_job_that_computes_longer_is_no_incident() -> None:
+    """A new phase with a somewhat longer iteration keeps all hosts in step."""
+    run = Run(leaf_spine(jobs=job_of()))
+    for tick in range(90):
+        run.tick(beat(None, tick, 6))
+    assert not any(run.tick(beat(None, tick, 8)).open for tick in range(80))
+
+
+def test_an_impossible_rate_is_a_broken_counter() -> None:
+    """It is told as telemetry, after it has lasted."""
+    run = calm(leaf_spine(), 10)
+    found = only(run, None, 4, states={SINK: State.OVER_RATE})
+    assert (found.kind, found.reason) == (IncidentKind.COUNTER_BROKEN, "over-rate")
+
+
+def test_a_kind_that_is_switched_off_is_not_looked_for() -> None:
+    """`disabled` in the config takes a rule out."""
+    run = Run(leaf_spine(), DiagnoseConfig(disabled=("degraded-link", "unclassified")))
+    run.ticks(20)
+    assert not run.ticks(6, {"rx_errors": {SINK: 4_000.0}}).open
