@@ -275,7 +275,7 @@ def test_the_queue_drops_its_oldest_and_counts_them(tmp_path: Path) -> None:
 async def test_what_waits_is_sent_in_order_through_trouble(
     tmp_path: Path, context: Context, clock: Any
 ) -> None:
-    """Busy, failing, locked or moved receivers are tried again; one that refuses costs that request."""
+    """Busy, failing, locked or moved receivers are tried again; a refusal costs the request."""
     async with Receiver() as receiver:
         receiver.answers = [503, 429, 401, 307, 204, 400]
         secret = tmp_path / "token"
