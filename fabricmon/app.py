@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,8 +21,8 @@ from fabricmon.clock import SystemClock
 from fabricmon.collectors.guard import Guard
 from fabricmon.config import RecordConfig
 from fabricmon.diagnose import DiagnoseConfig, Diagnoser
-from fabricmon.errors import ConfigError, FormatError, PluginError
-from fabricmon.formats import cabling, interchange
+from fabricmon.errors import ConfigError, PluginError
+from fabricmon.formats import interchange
 from fabricmon.model.maintenance import Maintenance
 from fabricmon.model.ports import PortTable
 from fabricmon.model.stream import Tick
@@ -33,8 +34,9 @@ from fabricmon.runtime import inventory, offline
 from fabricmon.runtime.daemon import Assembly, Daemon, FabricPlan
 from fabricmon.runtime.doctor import Patient
 from fabricmon.runtime.offline import drive
+from fabricmon.runtime.outside import job_map, topology_file
 from fabricmon.runtime.pipeline import Pipeline, Stages
-from fabricmon.selfmon import Event, Reporter, configure_logging
+from fabricmon.selfmon import Reporter, configure_logging
 from fabricmon.settings import Settings, validate
 from fabricmon.web.config import WebConfig, split_address
 
@@ -226,6 +228,7 @@ def _plan(
         guards.append(Guard(kind, collector, section, own, context, _deadline(config)))
     intent = fabric.intent.intent()
     writer = _writer(config.record, fabric.name, context)
+    jobs = config.jobs
     pipeline = make_pipeline(
         fabric.name,
         context,
@@ -239,9 +242,25 @@ def _plan(
         guards,
         config.interval,
         fabric.topology.refresh,
-        shape=lambda: _shape(fabric, context),
+        shape=_shape(fabric, context),
+        jobs=partial(job_map, jobs, context.report) if jobs.file or jobs.command else None,
+        jobs_s=jobs.refresh,
         close=writer.close if writer else lambda: None,
     )
+
+
+def _shape(
+    fabric: FabricConfig, context: Context
+) -> tuple[Callable[[], Topology | None] | None, ...]:
+    """Where the shape comes from, in the config's order; None stands for the devices."""
+    path, order = (
+        fabric.topology.file,
+        dict.fromkeys("file" if word == "file" else "devices" for word in fabric.topology.from_),
+    )
+    if path is None:
+        return (None,)
+    read = partial(topology_file, path, context.report)
+    return tuple(read if word == "file" else None for word in order)
 
 
 def _deadline(config: Config) -> float:
@@ -253,21 +272,6 @@ def _writer(written: RecordConfig | None, fabric: str, context: Context) -> Writ
         return None
     folder = written.directory / fabric
     return Writer(folder, fabric, context.report, rotate_s=written.rotate, keep_bytes=written.keep)
-
-
-def _shape(fabric: FabricConfig, context: Context) -> Iterator[Topology]:
-    """What files say of the fabric. One that cannot be read is reported; the old shape stays."""
-    path = fabric.topology.file
-    if path is None:
-        return
-    try:
-        data = path.read_bytes()
-        if cabling.sniff(data[:4096]):  # a plan of cables made for another tool
-            yield cabling.read(data.decode("utf-8", "replace"), file=str(path), device=path.stem)
-        else:
-            yield interchange.read_topology(data, str(path))
-    except (OSError, FormatError) as error:
-        context.report.emit(Event.DISCOVERY_FAILED, str(path), error=str(error))
 
 
 def _again(loaded: Loaded) -> Loaded:
@@ -348,9 +352,14 @@ async def write_recording(
     await daemon.run()
 
 
+def _labels(path: Path) -> tuple[interchange.Label, ...]:
+    """What is known to be wrong in a dump; nothing, where it has no labels."""
+    return interchange.read_labels(path.read_bytes(), str(path)) if path.is_file() else ()
+
+
 def judge(path: Path, context: Context, loaded: Loaded | None = None, *, thin: int = 1) -> Run:
     """What the product says of one labelled dump, using every `thin`-th poll."""
-    labels = evaluate.labels.read(path / interchange.LABELS) if path.is_dir() else ()
+    labels = _labels(path / interchange.LABELS)
     source = open_source([path], report=context.report, intent=intent_of(loaded))
     pipeline = make_pipeline(source.fabric, context, loaded)
     watcher = evaluate.Watcher()

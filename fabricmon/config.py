@@ -200,8 +200,6 @@ class Config(Settings):
     limits: LimitsConfig = LimitsConfig()
     jobs: JobsConfig = JobsConfig()
     maintenance: list[MaintenanceConfig] = []
-    mapping_dirs: list[Path] = []
-    scenario_dirs: list[Path] = []
 
 
 _S = TypeVar("_S", bound=BaseModel)

@@ -109,10 +109,12 @@ class Topology:
     """Poll interval of the dump it came with; 0 unknown."""
 
     def merged(self, other: Topology) -> Topology:
-        """Both, `other` winning where they speak of the same node, port, cable end or job."""
+        """Both, `other` winning where they speak of the same node, port or cable end.
+
+        A map of jobs is whole: one that names any job replaces the last.
+        """
         nodes = {node.name: node for node in (*self.nodes, *other.nodes)}
         facts = {port.id: port for port in (*self.ports, *other.ports)}
-        jobs = {job.name: job for job in (*self.jobs, *other.jobs)}
         ends: dict[PortId, Link] = {}
         for link in (*self.links, *other.links):
             for end in (link.a, link.b):
@@ -127,7 +129,7 @@ class Topology:
             tuple(nodes.values()),
             links,
             tuple(facts.values()),
-            tuple(jobs.values()),
+            other.jobs or self.jobs,
             intent,
             other.interval_s or self.interval_s,
         )

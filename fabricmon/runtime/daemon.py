@@ -15,7 +15,7 @@ from fabricmon.runtime.scheduler import Scheduler
 from fabricmon.selfmon import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from fabricmon.api import Component, Context, Exporter, Page, Target
     from fabricmon.collectors.guard import Guard
@@ -51,8 +51,12 @@ class FabricPlan:
     guards: list[Guard]
     interval_s: float
     rediscover_s: float
-    shape: Callable[[], Iterable[Topology]] = tuple
-    """Topologies that come from files and jobs; read again at each rediscovery."""
+    shape: tuple[Callable[[], Topology | None] | None, ...] = (None,)
+    """Where the shape comes from, the last winning: None asks the devices, others read a file."""
+    jobs: Callable[[], Topology | None] | None = None
+    """Reads the map of jobs."""
+    jobs_s: float = 60.0
+    """How often the map of jobs is read."""
     close: Callable[[], None] = lambda: None
     """Called when the plan ends (its recording)."""
 
@@ -221,11 +225,12 @@ class Daemon:
 
     def _schedule(self, name: str, plan: FabricPlan, poller: FabricPoller) -> None:
         async def rediscover() -> None:
-            for topology in await asyncio.to_thread(lambda: list(plan.shape())):
-                await poller.feed(topology)
-            await poller.discover()
+            for read in plan.shape:
+                await (poller.discover() if read is None else _feed(poller, read))
 
         self._scheduler.every(f"discover-{name}", plan.rediscover_s, rediscover)
+        if (jobs := plan.jobs) is not None:
+            self._scheduler.every(f"jobs-{name}", plan.jobs_s, lambda: _feed(poller, jobs))
         self._scheduler.every(f"tick-{name}", plan.interval_s, poller.tick)
 
     def _publish(self, snapshot: Snapshot) -> None:
@@ -296,9 +301,16 @@ class Daemon:
         self._schedule(name, new, poller)
 
     async def _end_fabric(self, name: str) -> None:
-        self._scheduler.remove(f"tick-{name}")
-        self._scheduler.remove(f"discover-{name}")
+        for job in ("tick", "discover", "jobs"):
+            self._scheduler.remove(f"{job}-{name}")
         await self._pollers.pop(name).stop()
         self._latest.pop(name, None)
         for exporter in self._now.exporters.values():
             exporter.forget(name)
+
+
+async def _feed(poller: FabricPoller, read: Callable[[], Topology | None]) -> None:
+    """Read in a thread, feed what was read."""
+    topology = await asyncio.to_thread(read)
+    if topology is not None:
+        await poller.feed(topology)
