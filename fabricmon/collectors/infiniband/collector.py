@@ -6,6 +6,8 @@ import asyncio
 import re
 from typing import TYPE_CHECKING, ClassVar
 
+from pydantic import ValidationError
+
 from fabricmon.collectors.infiniband.config import InfinibandConfig
 from fabricmon.errors import ConfigError
 
@@ -29,15 +31,17 @@ class InfinibandCollector:
     def __init__(
         self, config: InfinibandConfig, targets: Sequence[Target], context: Context
     ) -> None:
-        """Store; nothing else."""
-        self._config, self._targets, self._context = config, tuple(targets), context
+        """Store; nothing else. A target's `options` go before the collector's own."""
+        self._config, self._context = config, context
+        self._configs = {target.name: _config_of(config, target) for target in targets}
         self._ways: dict[str, Way] = {}
-        self._names: dict[int, str] = {}
+        self._names: dict[Path, dict[int, str]] = {}
 
     async def start(self) -> None:
-        """Read the node-name-map; the subnet is touched at the first poll."""
-        if self._config.node_names is not None:
-            self._names = read_node_names(self._config.node_names)
+        """Read the node-name-maps; the subnets are touched at the first poll."""
+        for config in self._configs.values():
+            if config.node_names is not None and config.node_names not in self._names:
+                self._names[config.node_names] = read_node_names(config.node_names)
 
     async def stop(self) -> None:
         """Kill what runs, forget what is known."""
@@ -62,9 +66,27 @@ class InfinibandCollector:
         if way is None:
             from fabricmon.collectors.infiniband import ways  # noqa: PLC0415 - keeps `check` light
 
-            way = ways.make(target, self._config, self._context, self._names)
-            self._ways[target.name] = way
+            config = self._configs.get(target.name, self._config)
+            names = self._names.get(config.node_names, {}) if config.node_names else {}
+            way = self._ways[target.name] = ways.make(target, config, self._context, names)
         return way
+
+
+def _config_of(config: InfinibandConfig, target: Target) -> InfinibandConfig:
+    """The collector's config under the target's options, which are checked like it."""
+    if not target.options:
+        return config
+    try:
+        return InfinibandConfig.model_validate(
+            {
+                **config.model_dump(exclude_unset=True),
+                **target.options,
+            }
+        )
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(map(str, ("options", *first["loc"])))
+        raise ConfigError(f"target {target.name}: {first['msg']}", key=key) from error
 
 
 def read_node_names(path: Path) -> dict[int, str]:

@@ -137,6 +137,17 @@ def test_a_plane_is_written_on_every_port(context: Context) -> None:
     assert {port.plane for port in known.topology().ports} == {"plane-2"}
 
 
+def test_a_targets_options_go_before_the_collectors(context: Context) -> None:
+    """Several subnets of one fabric differ in their plane; a mistake names its target and key."""
+    planes = [Target("pod", name, "any", options={"plane": name}) for name in ("p1", "p2")]
+    collector = InfinibandCollector(Config(window=7), planes, context)
+    assert {c.plane for c in collector._configs.values()} == {"p1", "p2"}
+    assert {c.window for c in collector._configs.values()} == {7}
+    wrong = Target("pod", "p3", "any", options={"windows": 1})
+    with pytest.raises(ConfigError, match=r"options\.windows: target p3: "):
+        InfinibandCollector(Config(), [wrong], context)
+
+
 def test_hosts_are_left_out_where_they_are_not_wanted(context: Context) -> None:
     """With `host_ports: false` only switches are asked."""
     known = make(context, host_ports=False)
