@@ -44,12 +44,19 @@ class GnmiDecoder:
     The last record waits for its end for as long as it takes, unless a new one begins.
     """
 
-    def __init__(self, recorder: Recorder, bad: Bad, name: str = "") -> None:
-        """`bad` hears of every record that was skipped, as `name:line`."""
+    def __init__(
+        self, recorder: Recorder, bad: Bad, name: str = "", like: GnmiDecoder | None = None
+    ) -> None:
+        """`bad` hears of every record that was skipped, as `name:line`.
+
+        Files of one recorder are best read `like` the first: what its texts taught is shared.
+        """
         self._recorder = recorder
         self._bad = bad
-        self._events = EventLines(recorder)
-        self._messages = MessageLines(recorder)
+        self.lines: tuple[EventLines, MessageLines] = (
+            (EventLines(recorder), MessageLines(recorder)) if like is None else like.lines
+        )
+        """Readers of the usual one-line records."""
         self._text = gnmi_text.TextLines(recorder)
         self.name = name
         self.line = 0
@@ -63,15 +70,21 @@ class GnmiDecoder:
         self._open_line = 0
         self._depth = 0
 
+    @property
+    def waiting(self) -> bool:
+        """Whether the beginning of a record is here and its end is not."""
+        return bool(self._rest or self._open or self._text.inside)
+
     def feed(self, data: bytes, received_ns: int) -> None:
         """Take the next bytes; `received_ns` stands in where a record has no time."""
         head, newline, rest = data.rpartition(b"\n")
         if newline:
             lines = b"".join([*self._rest, head]).split(b"\n")
             self._rest, self._rest_bytes = [], 0
+            events, messages = self.lines
             for line in lines:
                 self.line += 1
-                if self._open or not (self._events.line(line) or self._messages.line(line)):
+                if self._open or not (events.line(line) or messages.line(line)):
                     self._line(line)
         if rest:
             self._keep(rest)
@@ -125,7 +138,7 @@ class GnmiDecoder:
             self._abandon("a record that breaks off")
         if self._open:
             self._gather(line)
-        elif not (self._events.line(text) or self._messages.line(text)):
+        elif not any(reader.line(text) for reader in self.lines):
             self._begin(line, text)
 
     def _begin(self, line: bytes, text: bytes) -> None:

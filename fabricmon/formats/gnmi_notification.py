@@ -24,9 +24,13 @@ _JSON = ("json_ietf_val", "json_val")
 class NotificationReader:
     """Reads the stream of one target."""
 
-    def __init__(self, recorder: Recorder, device: str) -> None:
-        """`device` names the target where a notification's prefix does not."""
+    def __init__(self, recorder: Recorder, device: str, asked: str = "") -> None:
+        """`device` names the target where a notification's prefix does not.
+
+        `asked` is what the device was asked for by; a prefix that repeats it names nobody.
+        """
         self._recorder = recorder
+        self._asked = asked
         self._samples = recorder.samples
         self._device = device
         # By prefix, by path: twice the series of a count, -1 for what is not mapped.
@@ -58,7 +62,8 @@ class NotificationReader:
 
     def device(self, prefix: Any) -> str:
         """Who speaks."""
-        return self._recorder.device_of(prefix.target) if prefix.target else self._device
+        target = prefix.target
+        return self._device if target in ("", self._asked) else self._recorder.device_of(target)
 
     def _odd(self, key: bytes, prefix: Any, update: Any) -> None:
         """Everything that is not a count of a known path."""

@@ -56,6 +56,10 @@ class GnmiMapping(base.MappingFile):
 
     rows: list[PathRow] = []
     neighbours: list[NeighbourRow] = []
+    target: str = ""
+    """What the device wants to be asked for: the `target` of the prefix."""
+    subscriptions: list[str] = []
+    """What to subscribe to where the device does not take the rows' own paths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +114,16 @@ class GnmiPaths:
         self._neighbours: dict[str, _Leaf] = {}
         self.rows: list[PathRow] = []
         self.lldp: list[NeighbourRow] = []
+        self.target = ""
+        """What a live device wants to be asked for."""
+        self._subscriptions: list[str] = []
         self.unmatched: Tally[str] = Tally()
         """Plain paths that no row knows, with how often they were asked for (not: sent)."""
         self.unkeyed: Tally[str] = Tally()
         """Known paths that came without the key that names their port or queue."""
         for mapping in mappings:
+            self.target = mapping.target or self.target
+            self._subscriptions = mapping.subscriptions or self._subscriptions
             for row in mapping.rows:
                 self.rows.append(row)
                 for leaf, plain in _compiled(row):
@@ -165,6 +174,8 @@ class GnmiPaths:
 
     def subscriptions(self) -> list[tuple[str, bool]]:
         """Paths to subscribe to, and whether what is there is sent on change (states, LLDP)."""
+        if self._subscriptions:
+            return [(path, False) for path in self._subscriptions]
         containers: dict[str, bool] = {}
         for path, on_change in (
             *((row.path, row.read in ("state", "speed")) for row in self.rows),

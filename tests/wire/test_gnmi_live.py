@@ -45,12 +45,14 @@ COLUMNS = (
 )
 
 
-def batch(seconds: float, value: int, ports: tuple[str, ...] = ("swp1", "swp2")) -> ReadingBatch:
-    """What leaf1 counts at some time; the same for every counter and port."""
+def batch(
+    seconds: float, value: int, ports: tuple[str, ...] = ("swp1", "swp2"), device: str = "leaf1"
+) -> ReadingBatch:
+    """What a device counts at some time; the same for every counter and port."""
     n = len(ports)
     return ReadingBatch(
         "sim",
-        PortSet(("leaf1",) * n, ports),
+        PortSet((device,) * n, ports),
         COLUMNS,
         np.full((3, n), value, np.uint64),
         np.zeros((3, n), np.uint8),
@@ -140,6 +142,35 @@ async def test_every_mode_and_encoding(
     agent.update([batch(10, 9000)])
     assert values(await client.value(9000), "rx_pfc_ns") == [9000]
     await client.collector.stop()
+
+
+async def test_the_encoding_is_what_the_device_has(context: Context) -> None:
+    """A device without PROTO is asked for JSON by itself; one asked for the wrong one says so."""
+    device = GnmiAgent("leaf1", encodings=["JSON"])
+    device.update([batch(0, 5000)])
+    address = await device.start()
+    client = Client(address, context)
+    await client.collector.start()
+    await client.value(5000)
+    await client.collector.stop()
+    client = Client(address, context, encoding="proto")
+    await client.collector.start()
+    assert "not supported" in str(await client.failure(Reason.UNEXPECTED))
+    await client.collector.stop()
+    await device.stop()
+
+
+async def test_what_was_asked_for_names_nobody(context: Context) -> None:
+    """Where a device wants a word as target and repeats it, the device keeps its own name."""
+    device = GnmiAgent("nvos")
+    device.update([batch(0, 5000, device="nvos")])
+    options = {"insecure": True, "target": "nvos"}
+    client = Client(await device.start(), context, options=options)
+    await client.collector.start()
+    poll = await client.value(5000)
+    assert set(poll.batches[0].ports.device) == {"t"}
+    await client.collector.stop()
+    await device.stop()
 
 
 async def test_keeps_the_promises_of_a_collector(agent: GnmiAgent, context: Context) -> None:

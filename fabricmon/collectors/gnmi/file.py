@@ -109,7 +109,8 @@ class _Source:
         self.recorder = Recorder(table, self.paths, device=target.name)
         self._continuity = Continuity(table)
         self._tail = Tail(target.address, config.backlog)
-        self._decoders: dict[int, GnmiDecoder] = {}
+        self._decoders: dict[int, tuple[Followed, GnmiDecoder]] = {}
+        self._first: GnmiDecoder | None = None
         self._lost: dict[Reason, int] = {}
         self._last_news = context.clock.monotonic()
         self._lock = threading.Lock()
@@ -136,8 +137,7 @@ class _Source:
             if news.ended:
                 decoder.close(now)
                 self._decoders.pop(id(news.file), None)
-        for decoder in self._decoders.values():
-            decoder.settle(now)
+        self._settle(now)
         if got:
             self._last_news = clock.monotonic()
         elif clock.monotonic() - self._last_news > self._config.silence:
@@ -149,6 +149,14 @@ class _Source:
         lost, self._lost = self._lost, {}
         return Poll(batches, lost)
 
+    def _settle(self, now: int) -> None:
+        """Take last records without a line end; let go of files that are closed and read."""
+        for key, (file, decoder) in list(self._decoders.items()):
+            decoder.settle(now)
+            if file.raw is None and not decoder.waiting:
+                file.lines = decoder.line
+                del self._decoders[key]
+
     def _read(self) -> Iterator[News]:
         try:
             yield from self._tail.read(self._config.max_bytes)
@@ -159,10 +167,13 @@ class _Source:
             )
 
     def _decoder(self, file: Followed) -> GnmiDecoder:
-        decoder = self._decoders.get(id(file))
-        if decoder is None:
-            decoder = GnmiDecoder(self.recorder, self._bad, file.path)
-            self._decoders[id(file)] = decoder
+        known = self._decoders.get(id(file))
+        if known is not None:
+            return known[1]
+        decoder = GnmiDecoder(self.recorder, self._bad, file.path, self._first)
+        decoder.line = file.lines
+        self._first = self._first or decoder
+        self._decoders[id(file)] = (file, decoder)
         return decoder
 
     def _bad(self, record: BadRecord) -> None:

@@ -1,7 +1,8 @@
 """Collector of live gNMI: one subscription a target, over grpc.
 
 Needs the extra `gnmi`. The address is `host:port`. TLS is the default; `options: {insecure: true}`
-turns it off, `server_name` overrides the name in the certificate. The credential may hold
+turns it off, `server_name` overrides the name in the certificate, `target` is what the device wants
+to be asked for. The credential may hold
 `username`, `password`, `ca`, `cert` and `key`; files are read anew at every connect.
 """
 
@@ -46,7 +47,8 @@ class GnmiConfig(Settings):
     mode: Literal["stream", "poll", "once"] = "stream"
     """`stream`: devices send by themselves; `poll`: they are asked on an open stream; `once`: each
     poll opens a stream of its own."""
-    encoding: Literal["proto", "json_ietf", "json"] = "proto"
+    encoding: Literal["auto", "proto", "json_ietf", "json"] = "auto"
+    """`auto` asks the device what it has, and takes the first of these."""
     interval: Duration = 10.0
     """How often devices sample."""
     silence: Duration = 60.0

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from fabricmon.api import Context, Target
     from fabricmon.collectors.gnmi.live import GnmiConfig
 
+_ENCODINGS = ("proto", "json_ietf", "json")
 _PACK_EVERY = 256
 """Messages between two packings: numbers as text take more room than in an array."""
 _FIRST_BACKOFF_S = 1.0
@@ -44,7 +45,9 @@ class Session:
         self._layout = Layout(target.name)
         table = SeriesTable(self._layout, self.paths)
         self.recorder = Recorder(table, self.paths, device=target.name)
-        self._reader = NotificationReader(self.recorder, target.name)
+        self._asked = str((target.options or {}).get("target") or self.paths.target)
+        self._reader = NotificationReader(self.recorder, target.name, self._asked)
+        self._encoding: str = config.encoding
         self._continuity = Continuity(table)
         self._lost: dict[Reason, int] = {}
         self._unpacked = 0
@@ -128,6 +131,8 @@ class Session:
                 request_serializer=gnmi.SubscribeRequest.SerializeToString,
                 response_deserializer=gnmi.SubscribeResponse.FromString,
             )
+            if self._encoding == "auto":
+                self._encoding = await self._best_encoding(channel, gnmi)
             self._call = call = method(metadata=self._metadata())
             self._since = self._context.clock.monotonic()
             await call.write(self._request(gnmi))
@@ -150,6 +155,25 @@ class Session:
         finally:
             self._call = None
             await channel.close()
+
+    async def _best_encoding(self, channel: Any, gnmi: Any) -> str:
+        """The cheapest encoding that the device says it has; PROTO where it says nothing."""
+        import grpc  # noqa: PLC0415 - as in _stream
+
+        ask = channel.unary_unary(
+            f"{SERVICE}Capabilities",
+            request_serializer=gnmi.CapabilityRequest.SerializeToString,
+            response_deserializer=gnmi.CapabilityResponse.FromString,
+        )
+        try:
+            answer = await ask(gnmi.CapabilityRequest(), metadata=self._metadata(), timeout=10)
+        except grpc.aio.AioRpcError as error:
+            if error.code() is not grpc.StatusCode.UNIMPLEMENTED:
+                raise
+            return "proto"
+        has = set(answer.supported_encodings)
+        best = (name for name in _ENCODINGS if getattr(gnmi.Encoding, name.upper()) in has)
+        return next(best, "proto")
 
     def _take(self, message: Any) -> None:
         clock = self._context.clock
@@ -205,7 +229,8 @@ class Session:
         request = gnmi.SubscribeRequest()
         wanted = request.subscribe
         wanted.mode = getattr(gnmi.ListMode, config.mode.upper())
-        wanted.encoding = getattr(gnmi.Encoding, config.encoding.upper())
+        wanted.encoding = getattr(gnmi.Encoding, self._encoding.upper())
+        wanted.prefix.target = self._asked
         for path, mode, interval in config.wanted(self.paths):
             entry = wanted.subscription.add(mode=getattr(gnmi.SubscriptionMode, mode.upper()))
             write_path(gnmi_path.split(path), entry.path)

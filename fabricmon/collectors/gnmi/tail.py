@@ -44,6 +44,8 @@ class Followed:
     """Looks in a row without news."""
     due: bool = True
     """There may be something to read."""
+    lines: int = 0
+    """For the reader's books: lines read before it let go of the file."""
     skipped_bytes: int = 0
     """What was left out at the start, since the file was longer than the backlog."""
     raw: BinaryIO | None = None

@@ -36,8 +36,10 @@ class GnmiAgent:
         *,
         users: Mapping[str, str] | None = None,
         tls: tuple[bytes, bytes, bytes | None] | None = None,
+        encodings: Sequence[str] = ("PROTO", "JSON_IETF", "JSON"),
     ) -> None:
         """`users` are names and passwords; `tls` is key, certificate, and the CA of clients."""
+        self._encodings = tuple(encodings)
         self.device = device
         self._paths = GnmiPaths.load(mapping)
         self._writer = GnmiWriter(self._paths)
@@ -130,6 +132,9 @@ class GnmiAgent:
         request = await anext(requests, None)
         if request is None or not request.HasField("subscribe"):
             return
+        asked = request.subscribe.encoding
+        if asked not in self.capabilities().supported_encodings:
+            raise ValueError(f"encoding {asked} is not supported")
         stream = Stream(self.device, request.subscribe, gnmi)
         self.connections += 1
         self._streams.add(stream)
@@ -162,8 +167,7 @@ class GnmiAgent:
         answer = gnmi.CapabilityResponse(gNMI_version="0.10.0")
         for name in ("openconfig-interfaces", "openconfig-qos", "openconfig-lldp"):
             answer.supported_models.add(name=name, organization="OpenConfig", version="1.0.0")
-        encoding = gnmi.Encoding
-        answer.supported_encodings.extend([encoding.PROTO, encoding.JSON_IETF, encoding.JSON])
+        answer.supported_encodings.extend(getattr(gnmi.Encoding, name) for name in self._encodings)
         return answer
 
     def get(self, request: Any) -> Any:
@@ -216,8 +220,11 @@ def _handlers(grpc: Any, agent: GnmiAgent) -> Any:
 
     async def subscribe(requests: AsyncIterator[Any], context: Any) -> AsyncIterator[Any]:
         await checked(context)
-        async for answer in agent.subscribe(aiter(requests)):
-            yield answer
+        try:
+            async for answer in agent.subscribe(aiter(requests)):
+                yield answer
+        except ValueError as error:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(error))
 
     async def capabilities(_request: Any, context: Any) -> Any:
         await checked(context)
