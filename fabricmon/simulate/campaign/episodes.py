@@ -34,7 +34,7 @@ KINDS: dict[Technology, tuple[str, ...]] = {
 _VICTIM_STALL = 0.02
 """A victim is held back for at least this share of the time more than in its healthy twin."""
 
-_TRIES = 8
+_TRIES = 20
 _OVERSUBSCRIBED = {"oversubscription"}
 
 
@@ -65,7 +65,7 @@ def episode(
     """A fault of `kind` (and one of `second`) in a fabric drawn from `seed`.
 
     `omit` names counters that are not read, such as `link_downed` or `speed_bps`: sources differ.
-    Draws that have no effect (a slow link nobody uses) are thrown away, at most eight of them.
+    Draws that have no effect (a slow link nobody uses) are thrown away, at most twenty of them.
     """
     for attempt in range(_TRIES):
         rng = np.random.default_rng([seed, attempt, sorted(DRAW).index(kind)])

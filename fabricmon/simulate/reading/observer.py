@@ -145,4 +145,4 @@ class Observer:
         for signal, end, factor in by_queue.get(counter) or SHOWS.get(counter, ()):
             row = seen[_ROWS[signal]]
             total += factor * (row if end == _OWN else row[self._peer])
-        return total
+        return np.maximum(total, 0.0)  # differences of large numbers round below zero

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from fabricmon.model.readings import ReadingBatch
@@ -72,3 +73,17 @@ def test_a_healthy_day_is_full_of_changes_and_free_of_faults() -> None:
     )
     assert max(changed) <= 1.8 * max(usual) + 0.02
     assert sum(isinstance(item, Tick) for item in day.simulation.items()) == 1080
+
+
+@pytest.mark.parametrize(("technology", "kind"), CASES)
+def test_random_episodes_obey_physics(technology: Technology, kind: str) -> None:
+    """No link over its capacity, no port that sends while it is held back, nothing below zero."""
+    simulation = episode(kind, seed=23, technology=technology, poll=2.0).simulation
+    capacity = simulation.wiring.capacity
+    for interval in simulation.intervals():
+        rates = interval.amount / 2.0
+        assert np.isfinite(rates).all()
+        assert rates.min() >= -1e-9
+        use = rates[ROW["bytes"]] * 8 / capacity
+        assert use.max() <= 1 + 1e-4
+        assert (use + rates[ROW["stall"]]).max() <= 1.03
