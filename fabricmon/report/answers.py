@@ -50,6 +50,14 @@ def scaled(value: float, unit: str) -> str:
     return f"{value:.3g} {_PREFIXES[power]}{unit}".rstrip()
 
 
+def duration(seconds: float) -> str:
+    """Seconds, minutes or hours, whichever reads best."""
+    for size, unit in ((7200, "h"), (120, "min")):
+        if seconds >= size:
+            return f"{seconds / (3600 if unit == 'h' else 60):.3g} {unit}"
+    return f"{seconds:.3g} s"
+
+
 def clock(stamp: str | None) -> str:
     """An RFC 3339 time, to the second."""
     return f"{stamp[:10]} {stamp[11:19]} UTC" if stamp else "now"
@@ -124,10 +132,8 @@ def _victims(incident: Incident) -> str:
 
 def _cost(incident: Incident) -> str:
     jobs = [
-        f"{plain(job['name'])} lost {scaled(job['stalled_gpu_seconds'], 's')} of GPU time"
+        f"{plain(job['name'])} lost {duration(job['stalled_gpu_seconds'])} of GPU time"
         for job in incident["jobs"]
     ]
     bytes_ = f"{scaled(incident['lost_bytes'], 'B')} not sent"
-    return "; ".join(
-        [*jobs, bytes_, f"{scaled(incident['stalled_port_seconds'], 's')} of port time"]
-    )
+    return "; ".join([*jobs, bytes_, f"{duration(incident['stalled_port_seconds'])} of port time"])

@@ -12,7 +12,7 @@ from fabricmon.report.answers import answers, clock, title, verdict_line
 from fabricmon.report.svg import draw
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from fabricmon.report.answers import Incident
     from fabricmon.report.gather import Plot
@@ -123,17 +123,21 @@ def _html(incidents: Sequence[Incident], plots: Mapping[str, Plot]) -> str:
     for number, incident in enumerate(incidents, 1):
         parts.append(f"<section><h2>{number}. {escape(title(incident))}</h2>")
         parts.append(f'<p class="dim">{escape(_state(incident))}</p>')
-        rows = "".join(
-            f"<dt>{escape(question)}</dt><dd>{escape(answer)}</dd>"
-            for question, answer in answers(incident)
-        )
-        parts.append(f"<dl>{rows}</dl>")
+        parts.append(f"<dl>{''.join(_rows(incident))}</dl>")
         plot = plots.get(incident["id"])
         if plot is not None:
             parts.append(f"<figure>{draw(plot)}{_as_table(plot)}</figure>")
         parts.append("</section>")
     parts.append("</body></html>")
     return "\n".join(parts) + "\n"
+
+
+def _rows(incident: Incident) -> Iterator[str]:
+    """A question that has several answers is asked once."""
+    asked = ""
+    for question, answer in answers(incident):
+        yield f"<dt>{'' if question == asked else escape(question)}</dt><dd>{escape(answer)}</dd>"
+        asked = question
 
 
 def _as_table(plot: Plot) -> str:

@@ -1,5 +1,5 @@
 // Incidents: what happened, who started it, who suffers, what to do.
-import { html, useMemo, useState, useApi, api, clock, link, percent, scaled, PortName, Problem, Severity, Table } from "./lib.js";
+import { html, useMemo, useState, useApi, api, clock, duration, link, percent, scaled, PortName, Problem, Severity, Table } from "./lib.js";
 import { layout } from "./layout.js";
 
 const WHOSE = { fabric: "It is the fabric", host: "It is a host", config: "It is the configuration", telemetry: "It is the telemetry", "not-fabric": "It is not the fabric" };
@@ -58,7 +58,7 @@ export function IncidentView({ id, version, status }) {
       <dt>Cause</dt><dd><${PortName} fabric=${fabric} device=${cause?.device} port=${cause?.port} />${cause?.queue != null ? `, queue ${cause.queue}` : ""}</dd>
       ${cause?.peer_device && html`<dt>Its peer</dt><dd><${PortName} fabric=${fabric} device=${cause.peer_device} port=${cause.peer_port} /></dd>`}
       <dt>Confidence</dt><dd>${percent(data.confidence)}</dd>
-      <dt>Cost</dt><dd>${scaled(data.lost_bytes, "B")} not sent, ${scaled(data.stalled_port_seconds, "s")} of port time</dd>
+      <dt>Cost</dt><dd>${scaled(data.lost_bytes, "B")} not sent, ${duration(data.stalled_port_seconds)} of port time</dd>
     </dl>
     <${Acknowledge} incident=${data} may=${status?.may_write} done=${() => setBump(bump + 1)} />
     <h2>Evidence</h2>
@@ -70,7 +70,7 @@ export function IncidentView({ id, version, status }) {
     <${Table} caption="Ports held back, hardest first" rows=${[...data.victims].sort((a, b) => b.stall_ratio - a.stall_ratio)} columns=${[
       ["Port", (v) => html`<${PortName} fabric=${fabric} device=${v.device} port=${v.port} />`], ["Stall ratio", (v) => percent(v.stall_ratio), true]]} />
     <${Table} caption="Jobs" rows=${data.jobs} empty="no job is known to run here" columns=${[
-      ["Job", (j) => j.name], ["Stalled GPU time", (j) => scaled(j.stalled_gpu_seconds, "s"), true]]} />
+      ["Job", (j) => j.name], ["Stalled GPU time", (j) => duration(j.stalled_gpu_seconds), true]]} />
     <${Table} caption="Causes that were considered" rows=${data.causes_ranked} columns=${[
       ["Port", (c) => html`<${PortName} fabric=${fabric} device=${c.device} port=${c.port} />`], ["Confidence", (c) => percent(c.confidence), true]]} />`;
 }

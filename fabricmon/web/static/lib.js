@@ -41,6 +41,7 @@ export function scaled(value, unit = "", base = 1000) {
   const text = i === 0 && Number.isInteger(value) ? String(value) : value.toPrecision(3);
   return `${Number(text)} ${PREFIXES[i]}${unit}`.trim();
 }
+export const duration = (s) => (s >= 7200 ? `${(s / 3600).toPrecision(3)} h` : s >= 120 ? `${(s / 60).toPrecision(3)} min` : `${Number(s.toPrecision(3))} s`);
 export const link = (...parts) => `#/${parts.map(encodeURIComponent).join("/")}`;
 export const portLink = (fabric, device, port) => link("port", fabric, device, port);
 
