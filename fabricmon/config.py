@@ -144,7 +144,7 @@ class JobsConfig(Settings):
 
     file: Path | None = None
     command: list[str] = []
-    format: Literal["auto", "yaml", "slurm", "kubernetes"] = "auto"
+    format: Literal["auto", "yaml", "slurm", "kubernetes", "prometheus"] = "auto"
     gpus_per_host: Annotated[int, Field(ge=1)] = 8
     refresh: Duration = 60.0
 
