@@ -94,7 +94,7 @@ class Page:
         """Open a page."""
         await self.send("Page.navigate", url=url)
 
-    async def until(self, script: str, timeout_s: float = 15.0) -> Any:
+    async def until(self, script: str, timeout_s: float = 30.0) -> Any:
         """Wait until the expression is true, and give its value."""
         async with asyncio.timeout(timeout_s):
             while True:

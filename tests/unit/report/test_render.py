@@ -66,10 +66,8 @@ def test_times_and_costs_are_readable() -> None:
     """Units with prefixes, times to the second, open incidents until now."""
     text = " ".join(render([_incident(jobs={"llm-1": 1860.0, "llm-2": 90_000.0})]).split())
     assert "2023-11-14 22:13:20 UTC to now" in text
-    assert (
-        "llm-1 lost 31 min of GPU time; llm-2 lost 25 h of GPU time; 400 GB not sent; 33 s of port time"
-        in text
-    )
+    assert "llm-1 lost 31 min of GPU time; llm-2 lost 25 h of GPU time; 400 GB not sent;" in text
+    assert "33 s of port time" in text
     closed = _incident(state=IncidentState.CLOSED, ended_ns=START_NS + 60 * 10**9)
     assert "22:13:20 UTC to 2023-11-14 22:14:20 UTC" in " ".join(render([closed]).split())
 
