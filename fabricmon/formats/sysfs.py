@@ -43,7 +43,7 @@ def ports(files: Iterable[tuple[str, str]]) -> list[PortFiles]:
     found: dict[tuple[str, str], PortFiles] = {}
     for path, text in files:
         match = _PATH.search(path)
-        if match is None or len(text) > _MAX_TEXT:
+        if match is None or len(text) > _MAX_TEXT or not text.strip():
             continue
         key = (match["hca"], match["port"])
         entry = found.setdefault(key, PortFiles(*key, {}))

@@ -48,6 +48,7 @@ class GnmiAgent:
         self._leaves: dict[str, Leaf] = {}
         self._streams: set[Stream] = set()
         self._server: Any = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self.connections = 0
         """Subscriptions that were ever begun."""
         self.silent = False
@@ -69,7 +70,7 @@ class GnmiAgent:
             )
             port = server.add_secure_port(address, credentials)
         await server.start()
-        self._server = server
+        self._server, self._loop = server, asyncio.get_running_loop()
         return f"{host}:{port}"
 
     async def stop(self, grace_s: float = 0.0) -> None:
@@ -89,7 +90,14 @@ class GnmiAgent:
                     self._set(said, near.port, 0)
 
     def update(self, batches: Iterable[ReadingBatch]) -> None:
-        """Take new readings, and send them to whoever subscribed."""
+        """Take new readings, and send them to whoever subscribed. May be called from any thread."""
+        loop, batches = self._loop, list(batches)
+        if loop is None or loop is _running_loop():
+            self._take(batches)
+        else:
+            loop.call_soon_threadsafe(self._take, batches)
+
+    def _take(self, batches: Sequence[ReadingBatch]) -> None:
         for batch in batches:
             if self.device not in batch.ports.device:
                 continue
@@ -209,6 +217,13 @@ class GnmiFabric:
         """Give every agent its readings."""
         for agent in self.agents.values():
             agent.update(batches)
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
 
 
 def _handlers(grpc: Any, agent: GnmiAgent) -> Any:

@@ -77,10 +77,17 @@ class HostTrees:
         for name, text in files.items():
             path = base / "ports" / "1" / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(f"{text}\n")
+            _replace(path, f"{text}\n")
         texts = self.folder(device) / "ethtool"
         texts.mkdir(exist_ok=True)
-        (texts / f"{port}.txt").write_text("\n".join(lines) + "\n")
+        _replace(texts / f"{port}.txt", "\n".join(lines) + "\n")
+
+
+def _replace(path: Path, text: str) -> None:
+    """Whoever reads meanwhile gets the old text or the new one, as from the kernel."""
+    fresh = path.with_name(f".{path.name}")
+    fresh.write_text(text)
+    fresh.replace(path)
 
 
 def _name(row: FieldRow, column: Column) -> str:
