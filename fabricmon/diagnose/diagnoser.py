@@ -32,13 +32,15 @@ class Diagnosis:
     """What one tick amounts to.
 
     `findings` are the claims that stand at this tick; `open` incidents (open or clearing), worst
-    first; `closed` those that closed at this tick; `job_cost` stalled GPU-seconds since start.
+    first; `closed` those that closed at this tick; `job_cost` stalled GPU-seconds since start;
+    `job_money` the same in money, empty without a price.
     """
 
     findings: Sequence[Finding]
     open: Sequence[Incident]
     closed: Sequence[Incident]
     job_cost: dict[str, float]
+    job_money: dict[str, float]
 
 
 class Diagnoser:
@@ -82,7 +84,12 @@ class Diagnoser:
         still, closed = self._tracker.update(findings, view)
         self._cost.update(self._tracker.tracks, view)
         self._past.memory.after(view)
-        return Diagnosis(findings, still, closed, dict(self._cost.jobs))
+        return Diagnosis(findings, still, closed, dict(self._cost.jobs), self._money())
+
+    def _money(self) -> dict[str, float]:
+        """What each job's stalled GPU time has cost so far."""
+        hourly = self.config.price_per_gpu_hour
+        return {job: s / 3600 * hourly for job, s in self._cost.jobs.items()} if hourly else {}
 
     def _ask(self, rule: Rule, view: FabricView) -> Sequence[Finding]:
         """A rule that fails costs only itself; outsiders' rules run here too."""

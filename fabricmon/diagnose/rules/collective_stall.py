@@ -86,12 +86,15 @@ class CollectiveStall:
 
     @staticmethod
     def _troubled(view: FabricView, lag: Lag) -> bool:
-        """Whether the fabric itself holds back, drops or breaks at the job's own links."""
-        peers = view.shape.peer[lag.cards]
-        rows = np.concatenate([lag.cards, peers[peers >= 0]])
-        errors = np.nan_to_num(view.levels.now("errors")[rows])
-        drops = np.nan_to_num(view.levels.now("drops")[rows])
-        return bool((view.held[rows] > 0).any() or (errors > 0).any() or (drops > 0).any())
+        """Whether the fabric holds back, drops or breaks at the job's hosts or their switches."""
+        shape = view.shape
+        peers = shape.peer[lag.cards]
+        near = np.zeros(len(shape.is_host), np.bool_)
+        near[shape.node[lag.cards]] = True
+        near[shape.node[peers[peers >= 0]]] = True
+        bad = (view.held > 0) | (np.nan_to_num(view.levels.now("errors")) > 0)
+        bad |= np.nan_to_num(view.levels.now("drops")) > 0
+        return bool(near[shape.node[bad]].any())
 
     def _finding(self, view: FabricView, job: str, lag: Lag, late: int | None) -> Finding:
         row = int(lag.rows[late or 0])
@@ -116,7 +119,7 @@ class CollectiveStall:
             tuple(evidence),
             self.advice,
             reason=job,
-            rows=(row,) if causes else tuple(map(int, lag.rows)),
+            rows=tuple(dict.fromkeys((row, *map(int, lag.rows)))),
         )
 
 

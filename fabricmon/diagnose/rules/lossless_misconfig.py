@@ -25,6 +25,8 @@ _MARKS_EXPECTED = 1e-3
 _MARKS_ELSEWHERE = 0.01
 _PRESSURE = 0.1
 """Held time, in ports, from which a full port counts as congested."""
+_STRAY = 0.02
+"""Share of bytes outside the lossless class that a fabric made for it does not exceed."""
 _UNHEARD = 0.05
 """A port that was paused less than this share of what it was asked for did not listen."""
 
@@ -154,22 +156,47 @@ class LosslessMisconfig:
             yield self._finding(view, "global-pause", cause, rows, np.fmax(sent, got), 0.85)
 
     def _wrong_priority(self, view: FabricView, lossless: Lossless) -> Iterable[Finding]:
-        """Hosts that send outside the lossless class although their job-mates do not."""
+        """A host that sends outside the lossless class although the others do not."""
         by_queue = view.frame.queue_rate_of("queue_tx_bytes")
         if not by_queue.size or np.isnan(by_queue).all():
             return
         whole = np.nansum(by_queue, axis=1)
-        inside = np.nansum(by_queue[:, lossless.queues], axis=1) / np.fmax(whole, 1.0)
-        used = (whole * 8 > 0.03 * view.table.speed_bps) & view.shape.host_port
-        odd = np.flatnonzero(used & (inside < 0.5))
-        for row in odd:
-            mates = used & (view.shape.alike == view.shape.alike[row])
-            if mates.sum() < 3 or float(np.median(inside[mates])) < 0.8:
-                continue
-            outside = (1 - inside).astype(np.float32)
-            rows = np.array([row], np.intp)
-            cause = view.cause(int(row), 0.9)
-            yield self._finding(view, "wrong-priority", cause, rows, outside, 0.9)
+        outside = 1 - np.nansum(by_queue[:, lossless.queues], axis=1) / np.fmax(whole, 1.0)
+        used = whole * 8 > 0.03 * view.table.speed_bps
+        if not used.any() or float(np.median(outside[used])) > _STRAY:
+            return  # this fabric sends other classes all the time
+        rows = self._strays(view, lossless, used, outside)
+        if rows is not None:
+            cause = view.cause(int(rows[0]), 0.85)
+            shown = np.where(np.isin(np.arange(len(outside)), rows), np.fmax(outside, 0.01), 0)
+            shown = shown.astype(np.float32)
+            yield self._finding(view, "wrong-priority", cause, rows, shown, 0.85)
+
+    @staticmethod
+    def _strays(
+        view: FabricView,
+        lossless: Lossless,
+        used: NDArray[np.bool_],
+        outside: NDArray[np.float64],
+    ) -> NDArray[np.intp] | None:
+        """The host port first, then where its packets show; None where nothing is wrong.
+
+        A host that counts per queue shows it itself. Otherwise the switches drop in another class,
+        and the host is the one that has to send again.
+        """
+        own = np.flatnonzero(used & view.shape.host_port & (outside > 0.5))
+        if len(own):
+            return own[np.argsort(-outside[own], kind="stable")]
+        dropped = view.frame.queue_rate_of("queue_discards")
+        if not dropped.size:
+            return None
+        stray = np.nansum(dropped[:, ~lossless.queues], axis=1)
+        shows = np.flatnonzero((stray > view.config.loss * lossless.packets) & (outside > _STRAY))
+        again = np.where(view.shape.host_port, np.nan_to_num(view.levels.now("resent")), 0)
+        if not len(shows) or not (again > 0).any():
+            return None
+        host = int(np.argmax(again))
+        return np.array([host, *shows[np.argsort(-stray[shows], kind="stable")]], np.intp)
 
     def _finding(
         self,
