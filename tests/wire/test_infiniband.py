@@ -214,3 +214,41 @@ async def test_the_stall_of_the_driven_port_rises_by_the_right_amount_and_of_no_
     wait = frames[2].row("tx_wait_ticks")
     assert wait is not None
     assert frames[2].state[wait, row] == State.SATURATED
+
+
+async def test_every_port_of_a_large_subnet_is_right(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """1,680 switch ports, each with counts of its own: all come back, with state and speed."""
+    net = ibsim.net_text(28, 8, 14)
+    scratch, host = tmp_path_factory.mktemp("large"), f"H-{ibsim.host_guid(0, 0):016x}"
+    switches = {f"leaf-{i + 1}": (ibsim.leaf_guid(i), 8 + 14) for i in range(28)}
+    switches |= {f"spine-{i + 1}": (ibsim.spine_guid(i), 28) for i in range(14)}
+    with ibsim.subnet(net, scratch, host) as world:
+        wanted: dict[tuple[str, str], int] = {}
+        commands = []
+        for n, (name, (guid, _)) in enumerate(switches.items()):
+            for port in range(1, 41):
+                wanted[name, str(port)] = count = 1_000_000 * n + 1000 * port + 7
+                where = f'PerformanceSet "S-{guid:016x}"[{port}] '
+                commands += [
+                    f"{where}PortCounters.PortXmitWait={count}",
+                    f"{where}PortCountersExtended.PortXmitData={count << 32}",
+                ]
+        world.tell(*commands)
+        collector = make(world, "native")
+        try:
+            (batch,) = (await poll_until(collector, lambda p: not p.lost)).batches
+        finally:
+            await collector.stop()
+    rows = {key: i for i, key in enumerate(zip(batch.ports.device, batch.ports.port, strict=True))}
+    column = {c.counter.id: k for k, c in enumerate(batch.columns)}
+    at = [rows[key] for key in wanted]
+    waits = batch.values[column["tx_wait_ticks"], at].tolist()
+    assert waits == list(wanted.values())
+    sent = batch.values[column["tx_bytes"], at].astype(np.float64)
+    assert sent == pytest.approx(np.array(list(wanted.values())) * 2.0**32, rel=1e-3)
+    up = batch.gauges[0, at]
+    linked = [int(port) <= switches[name][1] for name, port in wanted]
+    assert up.tolist() == [float(is_linked) for is_linked in linked]
+    assert set(batch.gauges[1, at][up == 1.0].tolist()) == {200e9}
