@@ -325,6 +325,35 @@ async def test_names_and_passwords(tmp_path: Path, context: Context) -> None:
     await device.stop()
 
 
+async def test_a_device_that_repeats_the_password(tmp_path: Path, context: Context) -> None:
+    """What a device says in an error is told, but not the secret it was given."""
+    import grpc
+
+    async def subscribe(_requests: Any, call: Any) -> AsyncIterator[Any]:
+        given = dict(call.invocation_metadata())
+        await call.abort(grpc.StatusCode.PERMISSION_DENIED, f"no {given['password']} here\nmore")
+        yield b""
+
+    handler = grpc.stream_stream_rpc_method_handler(subscribe)
+    server = grpc.aio.server()
+    server.add_generic_rpc_handlers(
+        (grpc.method_handlers_generic_handler("gnmi.gNMI", {"Subscribe": handler}),)
+    )
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    file = tmp_path / "password"
+    file.write_text("canary-4711\n")
+    credential = Credential("c", {"password": Secret(file=file)}, {"username": "admin"})
+    client = Client(f"127.0.0.1:{port}", context, credential=credential)
+    await client.collector.start()
+    error = await client.failure(Reason.PERMISSION)
+    assert "no <secret> here" in str(error)
+    assert "4711" not in str(error)
+    assert error.__cause__ is None
+    await client.collector.stop()
+    await server.stop(0)
+
+
 class Authority:
     """A certificate authority of the test's own."""
 

@@ -50,6 +50,7 @@ class Session:
         self._encoding: str = config.encoding
         self._continuity = Continuity(table)
         self._lost: dict[Reason, int] = {}
+        self._secrets: set[str] = set()
         self._unpacked = 0
         self._call: Any = None
         self._changed = asyncio.Event()  # the first answer is complete, or there will be none
@@ -142,9 +143,10 @@ class Session:
                     return
             code = await call.code()
             if code is not grpc.StatusCode.OK:
-                raise _failure(code.name, await call.details())
+                raise self._failure(code.name, await call.details())
         except grpc.aio.AioRpcError as error:
-            raise _failure(error.code().name, error.details()) from error
+            # What the device said may repeat the password it was given; the cause is not kept.
+            raise self._failure(error.code().name, error.details()) from None
         except asyncio.InvalidStateError as error:
             raise PollError(Reason.UNEXPECTED, f"the stream broke: {error}") from error
         except asyncio.CancelledError:
@@ -248,7 +250,15 @@ class Session:
             text = secret.reveal() if secret is not None else credential.options.get(word, "")
             if text:
                 found.append((word, text))
+            if secret is not None and text:
+                self._secrets.add(text)
         return found
+
+    def _failure(self, code: str, details: str | None) -> PollError:
+        text = (details or code).partition("\n")[0]
+        for secret in self._secrets:
+            text = text.replace(secret, "<secret>")
+        return _failure(code, text[:200])
 
     def _channel(self, grpc: Any) -> Any:
         """A new channel, with certificates as they are on disk now."""
@@ -291,8 +301,7 @@ _REASONS = {
 }
 
 
-def _failure(code: str, details: str | None) -> PollError:
-    text = (details or "").splitlines()[0][:200] if details else code
+def _failure(code: str, text: str) -> PollError:
     reason = _REASONS.get(code, Reason.UNEXPECTED)
     lowered = text.lower()
     if reason is Reason.UNREACHABLE and ("certificate" in lowered or "handshake" in lowered):

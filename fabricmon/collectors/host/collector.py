@@ -127,7 +127,8 @@ class HostCollector:
         except TimeoutError as error:
             raise PollError(Reason.TIMEOUT, "no complete page in time") from error
         except aiohttp.ClientError as error:
-            raise PollError(Reason.UNREACHABLE, str(error) or type(error).__name__) from error
+            text = str(error).replace(url, _shown(url)) or type(error).__name__
+            raise PollError(Reason.UNREACHABLE, text) from None
         if len(body) > self._config.max_page:
             raise PollError(Reason.LIMIT, f"a page larger than {self._config.max_page} bytes")
         return body.decode("utf-8", "replace")
@@ -160,8 +161,9 @@ class _Host:
 
     def page(self, text: str) -> Poll:
         """Read an exporter's page. Raises `PollError` where nothing on it is a port's."""
-        self._take(promtext.ports(text.splitlines(), self._bad, self._target.address))
-        return self._done(f"{self._target.address}: no metric of a port on the page")
+        shown = _shown(self._target.address)
+        self._take(promtext.ports(text.splitlines(), self._bad, shown))
+        return self._done(f"{shown}: no metric of a port on the page")
 
     def files(self) -> Poll:
         """Read sysfs or dumps. Raises `PollError`."""
@@ -273,6 +275,12 @@ class _Host:
 
         links = tuple(Link(renamed(k.a), renamed(k.b), k.speed_bps) for k in topology.links)
         return Topology(topology.nodes, links)
+
+
+def _shown(url: str) -> str:
+    """A URL without the name and password that may stand in it."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
 def _is_url(address: str) -> bool:
