@@ -186,6 +186,55 @@ async def test_everything_works_by_keyboard(context: Context, tmp_path: Path) ->
         await page.until(f"getComputedStyle(document.body).backgroundColor !== {before!r}")
 
 
+async def test_whoever_cannot_see_it_is_told(context: Context, tmp_path: Path) -> None:
+    """On every page, in light and dark, each control has a name, and text stands out enough."""
+    async with opened(context, tmp_path, leaf_spine(2, 2, 2)) as (site, page):
+        site.tick(1, fault=True)
+        where = ["", "incidents", f"incident/{make_incident(CAUSE).id}", "ports", "targets"]
+        for dark in (False, True):
+            await page.size(1300, 900, dark=dark)
+            for path in [*where, "port/pod1/leaf1/down1"]:
+                await page.goto(f"{site.url}#/{path}")
+                await page.until("!!document.querySelector('main h1 ~ *')")
+                tree = await page.send("Accessibility.getFullAXTree")
+                nameless = [
+                    node["role"]["value"]
+                    for node in tree["nodes"]
+                    if not node.get("ignored")
+                    and node["role"]["value"] in CONTROLS
+                    and not node["name"]["value"].strip()
+                ]
+                assert nameless == [], path
+                assert await page.eval(CONTRAST) >= 4.5, (path, dark)
+
+
+CONTROLS = {"button", "link", "textbox", "searchbox", "combobox", "slider", "img", "application"}
+CONTRAST = """(() => {
+  const light = (text) => {
+    const part = text.match(/[\\d.]+/g).slice(0, 3).map((v) => {
+      const s = v / 255;
+      return s <= 0.04045 ? s / 12.92 : ((s + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * part[0] + 0.7152 * part[1] + 0.0722 * part[2];
+  };
+  const ground = (element) => {
+    for (let one = element; one; one = one.parentElement) {
+      const colour = getComputedStyle(one).backgroundColor;
+      if (!colour.endsWith(", 0)")) return colour;
+    }
+    return "rgb(255, 255, 255)";
+  };
+  let worst = 21;
+  for (const one of document.querySelectorAll("a, p, td, th, dt, dd, span, button, h1, h2")) {
+    if (!one.innerText || one.closest(".pulse") || one.disabled) continue;
+    const [a, b] = [light(getComputedStyle(one).color), light(ground(one))];
+    worst = Math.min(worst, (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05));
+  }
+  return worst;
+})()"""
+"""The lowest contrast between a text and what it stands on, as WCAG counts it."""
+
+
 async def test_an_incident_is_acknowledged_in_the_page(context: Context, tmp_path: Path) -> None:
     """Somebody who is known says that they look after it, and takes that back."""
     hashed = bcrypt.hashpw(b"pw", bcrypt.gensalt(4)).decode()
