@@ -163,6 +163,8 @@ def test_unmodified_tools_read_the_served_fabric(agent: IbsimAgent, tmp_path: Pa
     received = words_of[leaf.guid, 2]
     assert received is not None
     assert received * 4 == want["leaf-1", "2", "rx_bytes"]
+    # With its own look-up of service levels, which asks subnet administration for paths.
+    assert "## Summary: 13 nodes checked" in client(agent, tmp_path, "ibqueryerrors")
 
 
 @pytest.mark.parametrize("latency", [0.0, 0.001])

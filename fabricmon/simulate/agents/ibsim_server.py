@@ -1,10 +1,8 @@
 """A server of ibsim's wire protocol: unmodified InfiniBand tools (under `ibsim-run`) talk to it.
 
 A process of its own that only copies bytes: every attribute of every port stands ready-made in a
-memory-mapped image, written by `ibsim.IbsimAgent`, in two banks of which one is current. It imports
-the standard library alone and answers tens of thousands of datagrams a second.
-
-The protocol (linux-rdma/ibsim, `include/ibsim.h`) is local datagrams in the abstract namespace:
+mapped image, written by `ibsim.IbsimAgent`, in two banks of which one is current. Standard library
+only. The protocol (linux-rdma/ibsim, `include/ibsim.h`) is datagrams in the abstract namespace:
 `NAME:ctl` takes 80-byte control messages; `NAME:out<i>` and the client's `NAME:in<pid>` exchange
 requests of five 32-bit words, padding, a 64-bit length, and the 256 bytes of the datagram.
 """
@@ -24,14 +22,15 @@ from time import monotonic  # noqa: TID251 - a process of its own that must not 
 from typing import Any, BinaryIO, TextIO
 
 _CONTROL = struct.Struct("=IIII64s")
-ERROR, CONNECT, DISCONNECT, GET_PORT, GET_VENDOR, GET_GID = range(6)
-GET_GUID, GET_NODEINFO, GET_PORTINFO, SET_ISSM, GET_PKEYS = range(6, 11)
+ERROR, CONNECT, DISCONNECT, GET_VENDOR = 0, 1, 2, 4
+GET_NODEINFO, GET_PORTINFO, SET_ISSM, GET_PKEYS = range(7, 11)
 _MAX_CLIENTS = 64
 # Said by clients that see all of a datagram. libumad2sim cuts it before the 64-bit transmit-wait.
 _WHOLE_DATAGRAMS = 0x100
 _CLASS_PORT_INFO = 1
 _REQUEST, _MAD = 288, 32
-_PERFORMANCE, _SMI, _DIRECT = 0x04, 0x01, 0x81
+_PERFORMANCE, _SMI, _DIRECT, _ADMINISTRATION = 0x04, 0x01, 0x81, 0x03
+_PATH_RECORD = 0x35
 _GET, _NODE_INFO, _PORT_INFO = 0x01, 0x11, 0x15
 _UNSUPPORTED_METHOD, _UNSUPPORTED_ATTRIBUTE, _BAD_PARAMETER = 2 << 2, 3 << 2, 7 << 2
 _TIMED_OUT = (110).to_bytes(4, "big")
@@ -128,11 +127,10 @@ class Server:
 
     def __init__(self, plan: dict[str, Any]) -> None:
         self._image = Image(plan)
-        self._name: str = plan["name"]
         self._latency, self._loss, self._timeout = 0.0, 0.0, 0.05
-        self._random = random.Random(plan["seed"])
+        self._name, self._random = plan["name"], random.Random(plan["seed"])
         self._control = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._control.bind(f"\0{self._name}:ctl\0".encode())
+        self._control.bind(f"\0{plan['name']}:ctl\0".encode())
         self._control.settimeout(0)
         self._clients: dict[int, Client] = {}
         self._served = 0
@@ -241,18 +239,13 @@ class Server:
     def _described(self, kind: int, node: int, data: bytes) -> bytes | None:
         image = self._image
         info = image.node_attribute(_NODE_INFO, node) or b""
-        switch = image.nodes[node][2]
-        local = 0 if switch else 1
-        port_info = image.port_attribute(_PORT_INFO, node, local) or b""
+        local = 0 if image.nodes[node][2] else 1
         vendor, device = int.from_bytes(info[37:40]), int.from_bytes(info[30:32])
         wanted = image.port_attribute(_PORT_INFO, node, data[0] or local)
         described = {
-            GET_PORT: port_info[16:18][::-1] + b"\0\0" + bytes([port_info[32] & 0xF]),
             GET_VENDOR: struct.pack("=IIIxxxxQ", vendor, device, int.from_bytes(info[32:36]), 1),
-            GET_GID: port_info[8:16] + info[12:20],
-            GET_GUID: info[12:20],
             GET_NODEINFO: _arrived(info, local),
-            GET_PORTINFO: wanted or port_info,
+            GET_PORTINFO: wanted or b"",
             SET_ISSM: data,
             GET_PKEYS: b"\xff\xff",
         }
@@ -297,6 +290,8 @@ class Server:
                 place = None
         if place is None:
             return None
+        if class_ == _ADMINISTRATION and code == _PATH_RECORD:
+            return _paths(request)
         if request[_MAD + 3] != _GET:
             return _reply(request, _UNSUPPORTED_METHOD, request[_MAD + 64 :])
         if class_ == _PERFORMANCE:
@@ -319,8 +314,8 @@ class Server:
             elif not whole:  # do not claim what the client would read as garbage
                 data = data[:4] + bytes(4) + data[8:]
             return _reply(request, 0, data)
-        known = self._image.port_attribute(code | _PERFORMANCE << 8, place[0], 1) is not None
-        status = _BAD_PARAMETER if known else _UNSUPPORTED_ATTRIBUTE
+        known = self._image.port_attribute(code | _PERFORMANCE << 8, place[0], 1)
+        status = _UNSUPPORTED_ATTRIBUTE if known is None else _BAD_PARAMETER
         return _reply(request, status, request[_MAD + 64 :])
 
     def _management(self, request: bytes, place: tuple[int, int], code: int) -> bytes:
@@ -368,6 +363,15 @@ def _arrived(info: bytes, port: int) -> bytes:
     """NodeInfo as seen through one port: adapters tell that port's number and GUID."""
     guid = info[20:28] if info[2] == 2 else (int.from_bytes(info[12:20]) + port).to_bytes(8)
     return info[:20] + guid + info[28:36] + bytes([port]) + info[37:]
+
+
+def _paths(request: bytes) -> bytes:
+    """The table of paths as subnet administration gives it: all on service level 0."""
+    made = bytearray(_reply(request, 0, b""))
+    made[_MAD + 3] = request[_MAD + 3] | 0x80
+    made[_MAD + 24 : _MAD + 36] = bytes((1, 1, 7, 0, 0, 0, 0, 1, 0, 0, 0, 220))  # one segment
+    made[_MAD + 44 : _MAD + 46] = bytes((0, 8))  # a record is 64 bytes
+    return bytes(made)
 
 
 def _reply(request: bytes, status: int, data: bytes) -> bytes:
