@@ -26,12 +26,19 @@ _KEYS: tuple[bytes, ...] = (
     *(b'"sync-response"', b'"syncResponse"', b'"sync_response"', b"{'update'", b"{'sync_response'"),
 )
 _MODULE = re.compile(r"[a-z][\w.-]+:[a-z][\w.-]*$")
-_SONIC_KEYS = (b"oid:0x", b'"SAI_', b'"PORT_TABLE', b'"COUNTERS', b'"PFC_WD_', b'"totalpacket"')
+_SONIC_KEYS: tuple[bytes, ...] = (
+    *(b"oid:0x", b'"SAI_', b'"PORT_TABLE', b'"COUNTERS', b'"PFC_WD_', b'"PORT|', b'"lldp_rem_'),
+    *(b'"totalpacket"', b'"ecnmarkedpacket"'),
+)
+_START = re.compile(rb'\s*\{\s*"(?:[a-z][\w.-]*:[a-z]|Ethernet\d+(?:/\d+)?:\d+"\s*:\s*\{)')
+"""How a bare payload begins, and the queues of a SONiC port."""
 
 
 def is_telling(head: bytes) -> bool:
     """Whether the beginning of a file names keys that only gNMI-style records have."""
-    return (b"{" in head) and any(key in head for key in (*_KEYS, *_SONIC_KEYS))
+    if b"{" not in head:
+        return False
+    return any(key in head for key in (*_KEYS, *_SONIC_KEYS)) or bool(_START.match(head))
 
 
 def loads(text: bytes, *, lenient: bool = False) -> Any:
