@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import TYPE_CHECKING
 
 from aiohttp import web
@@ -90,9 +91,18 @@ class Scraping:
             self._running -= 1
 
 
+def takes_gzip(accepted: str) -> bool:
+    """Whether an Accept-Encoding header wants gzip: named, and not with a weight of zero."""
+    for part in accepted.lower().split(","):
+        name, _, weight = part.strip().partition(";")
+        if name.strip() == "gzip":
+            return re.fullmatch(r"\s*q\s*=\s*0(\.0*)?\s*", weight) is None
+    return False
+
+
 async def _send(request: web.Request, page: Page) -> web.StreamResponse:
     """In chunks, so that a slow reader holds a few of them and not a copy of the page."""
-    gzip = page.gzipped is not None and "gzip" in request.headers.get("Accept-Encoding", "")
+    gzip = page.gzipped is not None and takes_gzip(request.headers.get("Accept-Encoding", ""))
     body = page.gzipped if gzip and page.gzipped is not None else page.body
     headers = {"Content-Type": page.content_type, "Vary": "Accept-Encoding, Accept"}
     if gzip:

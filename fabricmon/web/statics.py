@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
+from fabricmon.web.scrape import takes_gzip
+
 if TYPE_CHECKING:
     from aiohttp.typedefs import Handler
 
@@ -37,7 +39,7 @@ class _File:
         if request.headers.get("If-None-Match") == self._etag:
             return web.Response(status=304, headers=headers)
         body = self._body
-        if "gzip" in request.headers.get("Accept-Encoding", ""):
+        if takes_gzip(request.headers.get("Accept-Encoding", "")):
             headers["Content-Encoding"], body = "gzip", self._packed
         return web.Response(body=body, content_type=self._type, charset="utf-8", headers=headers)
 

@@ -22,6 +22,7 @@ from support.snapshots import (
 from support.webstate import HandState
 
 from fabricmon.model.incident import Cause, Severity, Victim
+from fabricmon.model.maintenance import MaintenanceWindow
 from fabricmon.model.window import Window
 from fabricmon.web import WebConfig, WebServer
 
@@ -190,11 +191,14 @@ async def test_whoever_cannot_see_it_is_told(context: Context, tmp_path: Path) -
     """On every page, in light and dark, each control has a name, and text stands out enough."""
     async with opened(context, tmp_path, leaf_spine(2, 2, 2)) as (site, page):
         site.tick(1, fault=True)
+        window = MaintenanceWindow("leaf1", START_NS, 2 * START_NS, "down1", comment="new optics")
+        site.state.declared.declare(window, START_NS)
         where = ["", "incidents", f"incident/{make_incident(CAUSE).id}", "ports", "targets"]
         for dark in (False, True):
             await page.size(1300, 900, dark=dark)
             for path in [*where, "port/pod1/leaf1/down1"]:
                 await page.goto(f"{site.url}#/{path}")
+                await page.until(has("new optics" if path == "incidents" else "fabricmon"))
                 await page.until("!!document.querySelector('main h1 ~ *')")
                 tree = await page.send("Accessibility.getFullAXTree")
                 nameless = [

@@ -41,7 +41,16 @@ export function IncidentsView({ version }) {
     ["Until", (one) => (one.ended_at ? clock(one.ended_at) : "now")],
   ];
   return html`<h1>Incidents</h1><${Problem} error=${error} />
-    ${data && html`<${Table} caption="Open ones first, worst on top" columns=${columns} rows=${data} empty="none" />`}`;
+    ${data && html`<${Table} caption="Open ones first, worst on top" columns=${columns} rows=${data} empty="none" />`}
+    <${Maintenance} version=${version} />`;
+}
+
+function Maintenance({ version }) {
+  const { data } = useApi("maintenance", {}, version);
+  if (!data?.length) return null;
+  return html`<h2>Maintenance</h2><${Table} caption="Incidents there are kept and marked, alerts are not fired" rows=${data} columns=${[
+    ["Where", (w) => `${w.fabric ? `${w.fabric}: ` : ""}${portText(w)}`], ["From", (w) => clock(w.start)], ["To", (w) => clock(w.end)],
+    ["Why", (w) => w.comment], ["Declared by", (w) => w.author || "the config"]]} />`;
 }
 
 export function IncidentView({ id, version, status }) {

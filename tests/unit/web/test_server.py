@@ -64,6 +64,27 @@ async def test_the_page_is_served_plain_and_gzipped(serve: Serve) -> None:
         assert 'fabricmon_port_receive_bytes_total{device="a",fabric="pod1",port="1"} 1\n' in plain
 
 
+@pytest.mark.parametrize(
+    ("accepted", "packed"),
+    [
+        ("gzip", True),
+        ("deflate, GZIP;q=0.5", True),
+        ("gzip;q=0", False),
+        ("gzip; q=0.0, identity", False),
+        ("br", False),
+        ("x-gzipped", False),
+    ],
+)
+async def test_gzip_is_sent_to_whoever_takes_it(
+    serve: Serve, accepted: str, *, packed: bool
+) -> None:
+    """By name and weight, not by a word somewhere in the header."""
+    async with serve() as served:
+        _, text, headers = await served.get("/metrics", headers={"Accept-Encoding": accepted})
+        assert (headers.get("Content-Encoding") == "gzip") is packed
+        assert "fabricmon_build_info" in text
+
+
 async def test_openmetrics_is_served_by_accept(serve: Serve) -> None:
     """A scraper that prefers OpenMetrics gets it, ended by # EOF."""
     async with serve() as served:
