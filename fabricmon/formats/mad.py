@@ -29,6 +29,7 @@ SMI_LID, SMI_DIRECT, PERFORMANCE = 0x01, 0x81, 0x04
 GET, GET_RESPONSE = 0x01, 0x81
 
 NODE_DESCRIPTION, NODE_INFO, SWITCH_INFO, PORT_INFO = 0x10, 0x11, 0x12, 0x15
+MELLANOX_PORT_INFO = 0xFF90
 CLASS_PORT_INFO, SAMPLES_CONTROL = 0x01, 0x10
 
 STATUS_UNSUPPORTED_ATTRIBUTE = 3 << 2
@@ -142,6 +143,10 @@ PORT_INFO_FIELDS = [
     Field("LinkSpeedExtSupported2", 451, 2),
     Field("LinkSpeedExtEnabled2", 453, 3),
 ]
+
+MELLANOX_PORT_FIELDS = [Field("LinkSpeedActive", 120, 8)]
+FDR10 = 1
+"""Bit of the vendor's LinkSpeedActive."""
 
 WIDTHS = {1: "1x", 2: "4x", 4: "8x", 8: "12x", 16: "2x"}
 SPEEDS = {1: "SDR", 2: "DDR", 4: "QDR"}

@@ -252,3 +252,22 @@ async def test_every_port_of_a_large_subnet_is_right(
     linked = [int(port) <= switches[name][1] for name, port in wanted]
     assert up.tolist() == [float(is_linked) for is_linked in linked]
     assert set(batch.gauges[1, at][up == 1.0].tolist()) == {200e9}
+
+
+@pytest.mark.parametrize(
+    ("written", "bps"), [("4xFDR10", 40e9), ("4xQDR", 32e9), ("2xHDR", 100e9), ("4xEDR", 100e9)]
+)
+async def test_widths_and_speeds_are_the_same_in_both_ways(
+    written: str, bps: float, read: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """FDR10, which calls itself QDR, half-wide HDR and old QDR have their effective rate."""
+    host = f"H-{ibsim.host_guid(0, 0):016x}"
+    net = ibsim.net_text(1, 2, speed=written)
+    with ibsim.subnet(net, tmp_path_factory.mktemp("speed"), host) as world:
+        collector = make(world, read)
+        try:
+            shape = await collector.discover(TARGET)
+        finally:
+            await collector.stop()
+    assert shape is not None
+    assert {link.speed_bps for link in shape.links} == {bps}

@@ -128,8 +128,27 @@ async def _ask_ports(pump: Pump, arrived: list[tuple[_Way, IbNode, int, bool]]) 
         return
     replies = await pump.exchange(asked.requests(), _WINDOW)
     infos = mad.decode(replies.mads[:, mad.DATA :], mad.PORT_INFO_FIELDS)
-    for k in np.flatnonzero(replies.good):
-        _take_port(*whose[k], infos[:, k])
+    old: list[int] = []
+    for k in np.flatnonzero(replies.good).tolist():
+        node, number = whose[k]
+        _take_port(node, number, infos[:, k])
+        if number in node.ports and node.ports[number].speed == "QDR":
+            old.append(k)
+    await _tell_fdr10(pump, [(asked.paths[k], *whose[k]) for k in old])
+
+
+async def _tell_fdr10(pump: Pump, ports: list[tuple[bytes, IbNode, int]]) -> None:
+    """FDR10 calls itself QDR everywhere but in an attribute of Mellanox's own."""
+    if not ports:
+        return
+    asked = _Asked(mad.MELLANOX_PORT_INFO)
+    for path, _, number in ports:
+        asked.add(path, number)
+    replies = await pump.exchange(asked.requests(), _WINDOW)
+    (active,) = learned(replies, mad.MELLANOX_PORT_FIELDS)
+    for (_, node, number), speed in zip(ports, active.tolist(), strict=True):
+        if speed & mad.FDR10:
+            node.ports[number].speed = "FDR10"
 
 
 def _take_port(node: IbNode, number: int, info: NDArray[np.uint64]) -> None:
