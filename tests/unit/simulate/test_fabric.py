@@ -143,3 +143,43 @@ def test_a_topology_without_links_cannot_be_simulated() -> None:
     """One clear message."""
     with pytest.raises(FabricmonError, match="needs hosts and links"):
         wire(Topology())
+
+
+DISCOVERED = """\
+#
+# Topology file: generated on Mon Nov 30 02:00:00 2026
+#
+vendid=0x2c9
+devid=0xd2f2
+sysimgguid=0x100000
+switchguid=0x100000(100000)
+Switch\t4 "S-0000000000100000"\t\t# "top" enhanced port 0 lid 1 lmc 0
+[1]\t"H-0000000000200000"[1](200001) \t\t# "alpha" lid 2 4xNDR
+[2]\t"H-0000000000300000"[1](300001) \t\t# "beta" lid 3 4xNDR
+
+vendid=0x2c9
+devid=0x1021
+sysimgguid=0x200000
+caguid=0x200000
+Ca\t1 "H-0000000000200000"\t\t# "alpha"
+[1](200001) \t"S-0000000000100000"[1]\t\t# lid 2 lmc 0 "top" lid 1 4xNDR
+
+vendid=0x2c9
+devid=0x1021
+sysimgguid=0x300000
+caguid=0x300000
+Ca\t1 "H-0000000000300000"\t\t# "beta"
+[1](300001) \t"S-0000000000100000"[2]\t\t# lid 3 lmc 0 "top" lid 1 4xNDR
+"""
+
+
+def test_a_fabric_from_a_saved_discovery(tmp_path: Path) -> None:
+    """What `ibnetdiscover` printed becomes a fabric with its speeds and a known tick."""
+    path = tmp_path / "fabric.txt"
+    path.write_text(DISCOVERED)
+    topology = read_topology(path)
+    fabric = wire(topology)
+    assert len(fabric.cards) == 2
+    assert fabric.infiniband
+    assert set(fabric.capacity.tolist()) == {400e9}
+    assert {f.tick_bytes for f in topology.ports} == {8.0}

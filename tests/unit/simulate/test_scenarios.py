@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from fabricmon.errors import ConfigError
+from fabricmon.formats import interchange
 from fabricmon.model.incident import IncidentKind
 from fabricmon.model.stream import Tick
 from fabricmon.model.topology import Technology, Topology
@@ -112,3 +113,26 @@ def test_a_fabric_from_another_topology() -> None:
     assert simulation.wiring.infiniband
     assert {n.technology for n in simulation.topology.nodes} == {Technology.INFINIBAND}
     assert len(list(simulation.items())) > 10
+
+
+@pytest.mark.parametrize("name", ["incast", "rails-incast", "fat-tree-slow-receiver-ib"])
+def test_every_shape_grows_and_keeps_its_hosts(name: str) -> None:
+    """`ports` makes the fabric at least that large; hosts that events name stay."""
+    grown = load(name, ports=700)
+    assert len(grown.wiring) >= 700
+    assert {n.name for n in load(name).topology.nodes if n.kind == "host"} <= {
+        n.name for n in grown.topology.nodes
+    }
+
+
+def test_a_scenario_may_bring_its_fabric_as_a_file(tmp_path: Path) -> None:
+    """`shape: file` reads any topology; without the file, or a missing one, one clear message."""
+    topology = tmp_path / "topology.json"
+    topology.write_bytes(interchange.write_topology(load("healthy").topology))
+    path = tmp_path / "mine.yaml"
+    shape = f"topology: {{shape: file, file: {topology}}}"
+    path.write_text(TINY.replace(TINY.splitlines()[4], shape))
+    assert len(load(path).wiring) == 96
+    path.write_text(TINY.replace(TINY.splitlines()[4], "topology: {shape: file}"))
+    with pytest.raises(ConfigError, match="needs `file`"):
+        load(path)
