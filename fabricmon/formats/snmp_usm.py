@@ -195,6 +195,30 @@ def message_id_of(data: bytes) -> bytes:
     return data[start:stop]
 
 
+def engine_of(data: bytes) -> bytes:
+    """The engine id a message speaks to; empty in the question for it. Raises `FormatError`."""
+    return _security(data)[0]
+
+
+def user_of(data: bytes) -> bytes:
+    """The user a message says it is from. Raises `FormatError`."""
+    return _security(data)[1]
+
+
+def _security(data: bytes) -> tuple[bytes, bytes]:
+    at, end = ber.expect(data, 0, len(data), ber.SEQUENCE)
+    _, at = ber.decode_integer(data, at, end)
+    _, at = ber.expect(data, at, end, ber.SEQUENCE)
+    at, end = ber.expect(data, at, end, ber.OCTETS)
+    at, end = ber.expect(data, at, end, ber.SEQUENCE)
+    start, at = ber.expect(data, at, end, ber.OCTETS)
+    engine = data[start:at]
+    _, at = ber.decode_integer(data, at, end)
+    _, at = ber.decode_integer(data, at, end)
+    start, at = ber.expect(data, at, end, ber.OCTETS)
+    return engine, data[start:at]
+
+
 def open_message(data: bytes, user: User | None) -> Opened:
     """Check and decrypt a message. Raises `FormatError`; a wrong signature is one, too."""
     at, end = ber.expect(data, 0, len(data), ber.SEQUENCE)

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fabricmon.clock import SystemClock
-from fabricmon.formats import ber, snmp, snmp_usm
-from fabricmon.formats.snmp import Varbind
 from fabricmon.mappings.snmp import SnmpMappings
 from fabricmon.simulate.agents.snmp.content import Content, Switch
 from fabricmon.simulate.agents.snmp.responder import Responder
+from fabricmon.simulate.agents.snmp.v3 import UsmResponder, V3User
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,40 +45,6 @@ def _switch(ports: int) -> Switch:
     return Switch("load", names, (400e9,) * ports, (None,) * ports)
 
 
-class _V3:
-    """Version 3 in front of a v2c responder."""
-
-    def __init__(self, responder: Responder) -> None:
-        self._inner = responder
-        self._engine = b"\x80\x00\x1f\x88\x04load"
-        self._user = snmp_usm.user_at(
-            self._engine, USER, "sha256", AUTH_KEY.encode(), "aes128", PRIV_KEY.encode()
-        )
-        self._prefix = snmp.prefix(COMMUNITY.encode())
-        self._salt = 0
-
-    def answer(self, data: bytes) -> bytes | None:
-        number = int.from_bytes(snmp_usm.message_id_of(data), "big")
-        opened = snmp_usm.open_message(data, self._user)
-        if not opened.engine:
-            counter = (*map(int, snmp_usm.REPORTS.split(".")), snmp_usm.UNKNOWN_ENGINE, 0)
-            body = snmp.encode_varbind(Varbind(counter, ber.COUNTER32, 1))
-            report = snmp.response(number, body, kind=snmp.PduType.REPORT)
-            nobody = snmp_usm.User(b"", "none", "none", b"", b"")
-            plain = snmp_usm.scoped(self._engine, b"", report)
-            return snmp_usm.seal(number, nobody, self._engine, 1, 1, plain, b"", flags=0)
-        _, stop = ber.header(opened.payload, opened.at, len(opened.payload))[1:]
-        asked = ber.tlv(ber.SEQUENCE, self._prefix + opened.payload[opened.at : stop])
-        reply = self._inner.answer(asked)
-        if reply is None:
-            return None
-        pdu = reply[snmp.pdu_of(reply)[1] :]
-        self._salt += 1
-        plain = snmp_usm.scoped(self._engine, b"", pdu)
-        salt = self._salt.to_bytes(8, "big")
-        return snmp_usm.seal(number, self._user, self._engine, 1, 1, plain, salt, flags=0)
-
-
 def _serve(pipe: Connection, agents: int, ports: int, latency_s: float, loss: float) -> None:
     content = Content(_switch(ports), SnmpMappings().profile("nxos"), COUNTED)
     table = content.table()
@@ -88,8 +53,9 @@ def _serve(pipe: Connection, agents: int, ports: int, latency_s: float, loss: fl
     values[[slot.wanted is not None for slot in content.slots]] = 1
     table.refresh(values)
     responder = Responder(table, COMMUNITY.encode(), lambda: 123_456)
-    v3 = _V3(responder)
     rng, clock = random.Random(1), SystemClock()
+    user = V3User(USER, "sha256", AUTH_KEY, "aes128", PRIV_KEY)
+    v3 = UsmResponder(responder, COMMUNITY.encode(), "load", user, lambda: int(clock.monotonic()))
     by_fd: dict[int, tuple[Any, Any]] = {}
     poller = select.epoll()
     for i in range(agents + 1):

@@ -15,7 +15,7 @@ from support.snmpd import Snmpd
 from fabricmon.model.counters import BY_ID
 from fabricmon.model.readings import Column, PortSet, ReadingBatch, State
 from fabricmon.model.topology import Link, Node, PortFacts, PortId, Topology
-from fabricmon.simulate.agents.snmp import SnmpAgents
+from fabricmon.simulate.agents.snmp import SnmpAgents, V3User
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -169,6 +169,34 @@ async def test_snmpbulkwalk_and_the_exporter_read_the_agents(tmp_path: Path) -> 
             agents.update([batch(2)])
             moved = await asyncio.to_thread(peer.scrape, address)
             assert moved['rx_bytes{port="1"}'] == float(batch(2).values[0, 0])
+    finally:
+        await agents.stop()
+
+
+@pytest.mark.parametrize(("auth", "priv"), [("sha256", "aes128"), ("sha1", "aes256c")])
+async def test_version_3_is_served_to_the_collector_and_to_net_snmp(
+    tmp_path: Path, auth: str, priv: str
+) -> None:
+    """Net-SNMP and both ways of the collector read the same values over authPriv."""
+    user = V3User("joe", auth, "auth-key-of-joe", priv, "priv-key-of-joe")
+    agents = SnmpAgents(topology(), flavour="sonic", user=user)
+    sent = batch(1)
+    addresses = await agents.start([sent])
+    keys = {"auth_key": user.auth_key, "priv_key": user.priv_key}
+    try:
+        for engine in ("fast", "pysnmp"):
+            how = credential(tmp_path, keys, user="joe", auth=auth, priv=priv, engine=engine)
+            here = target(addresses["leaf1"], how)
+            async with collector(here) as snmp:
+                assert_same((await snmp.poll(here)).batches[0], sent, ["rx_bytes", "rx_pfc_frames"])
+        walker = Snmpd(int(addresses["leaf1"].rpartition(":")[2]), None)  # type: ignore[arg-type]
+        options = (
+            "-v3", "-l", "authPriv", "-u", "joe", "-a", {"sha256": "SHA-256", "sha1": "SHA"}[auth],
+            "-A", user.auth_key, "-x", {"aes128": "AES", "aes256c": "AES-256-C"}[priv],
+            "-X", user.priv_key,
+        )  # fmt: skip
+        walk = await asyncio.to_thread(walker.bulkwalk, "1.3.6.1.2.1.31.1.1.1.6", *options)
+        assert [int(value) for value in walk.values()] == sent.values[0, :4].tolist()
     finally:
         await agents.stop()
 

@@ -225,9 +225,7 @@ class SnmpCollector:
             security = (
                 Community(how.secret("community")) if how.version == 2 else Usm(name, how, clock)
             )
-            return FastSession(
-                name, family, address, how, security, self._config, clock, self._wire
-            )
+            return FastSession(name, family, address, how, security, self._config, self._wire)
         if how.engine == "fast":
             self._context.report.emit(
                 Event.FALLBACK, name, way="pysnmp", why=f"{how.auth} with {how.priv}"

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from fabricmon.clock import Clock
     from fabricmon.collectors.snmp.config import Access, SnmpConfig
     from fabricmon.collectors.snmp.fast_path.security import Prepared, ReportError, Security
     from fabricmon.collectors.snmp.fast_path.wire import Wire
@@ -47,7 +46,6 @@ class FastSession:
         access: Access,
         security: Security,
         config: SnmpConfig,
-        clock: Clock,
         wire: Wire,
     ) -> None:
         """`name` is the target as errors call it."""
@@ -57,7 +55,7 @@ class FastSession:
         """It stands in the wire's line of sessions that want to send."""
         self.in_flight = 0
         self.patience_s = config.timeout * (config.retries + 1)
-        self._access, self._config, self._clock, self._wire = access, config, clock, wire
+        self._access, self._config, self._wire = access, config, wire
         self._queue: deque[Ask] = deque()
         self._most, self._octets = config.max_repetitions, config.reply_octets
         """What this agent was found to manage in one reply."""
@@ -139,11 +137,11 @@ class FastSession:
         """Whether something is queued."""
         return bool(self._queue)
 
-    def next_asks(self, room: int) -> list[Ask]:
+    def next_asks(self, room: int, now: float) -> list[Ask]:
         """The next requests, as many as the agent may have now; `room` at most."""
         limit = self._config.in_flight if self._alive else 1
         if self._config.pace:
-            self._not_before = self._clock.monotonic() + 1 / self._config.pace
+            self._not_before = now + 1 / self._config.pace
             limit = min(limit, self.in_flight + 1)
         queue = self._queue
         count = min(limit - self.in_flight, len(queue), room)

@@ -41,7 +41,7 @@ class Wire:
 
     def __init__(self, config: SnmpConfig, context: Context) -> None:
         """Nothing is opened before the first ask."""
-        self._config, self._context, self._clock = config, context, context.clock
+        self._config, self._context = config, context
         self._sockets: dict[socket.AddressFamily, socket.socket] = {}
         self._pending: dict[bytes, Ask] = {}
         self._ready: deque[FastSession] = deque()
@@ -77,7 +77,7 @@ class Wire:
 
     def _pump(self) -> None:
         """Send as much as there is room for; sessions take turns, a few asks at a time."""
-        ready, now = self._ready, self._clock.monotonic()
+        ready, now = self._ready, _now()
         while ready and self._room > 0:
             session = ready.popleft()
             delay = session.pause(now)
@@ -85,7 +85,7 @@ class Wire:
                 asyncio.get_running_loop().call_later(delay, self._resume, session)
                 continue
             session.waiting = False
-            for ask in session.next_asks(self._room):
+            for ask in session.next_asks(self._room, now):
                 self._send(ask, now)
         if self._pending and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(_SWEEP_S, self._sweep)
@@ -150,7 +150,7 @@ class Wire:
 
     def _drain(self, sock: socket.socket) -> int:
         """Take up to _BATCH datagrams; how many there were."""
-        receive, now = sock.recvfrom, self._clock.monotonic()
+        receive, now = sock.recvfrom, _now()
         for count in range(_BATCH):
             try:
                 data, address = receive(_MAX_DATAGRAM)
@@ -215,7 +215,7 @@ class Wire:
         for sock in self._sockets.values():
             while self._drain(sock) == _BATCH:
                 self._flush()
-        now = self._clock.monotonic()
+        now = _now()
         for ask in list(self._pending.values()):
             waited, session = now - ask.sent, ask.session
             if ask.counted and waited > _OVERDUE_S:
@@ -231,6 +231,11 @@ class Wire:
                 ask.tries += 1
                 self._send(ask, now)
         self._flush()
+
+
+def _now() -> float:
+    """The event loop's time: the network takes real time, whatever clock a program is given."""
+    return asyncio.get_running_loop().time()
 
 
 def message_key(data: bytes) -> bytes:

@@ -6,9 +6,11 @@
     await agents.stop()
 
 Version 2c is served from encoded tables (`table`, `responder`) in processes of their own
-(`server`); `content` fills them from the same mapping files that the collector reads.
+(`server`); `content` fills them from the same mapping files that the collector reads; `v3` puts
+version 3 in front of the same answers.
 """
 
 from fabricmon.simulate.agents.snmp.fabric import SnmpAgents
+from fabricmon.simulate.agents.snmp.v3 import V3User
 
-__all__ = ["SnmpAgents"]
+__all__ = ["SnmpAgents", "V3User"]

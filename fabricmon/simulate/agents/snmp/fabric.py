@@ -33,8 +33,11 @@ if TYPE_CHECKING:
 
     from fabricmon.model.readings import Column, PortSet, ReadingBatch
     from fabricmon.model.topology import Topology
+    from fabricmon.simulate.agents.snmp.v3 import V3User
 
 _START_S = 60.0
+_MAX_VARBINDS = 500
+"""No reply holds more, whatever is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ class _Route:
 
 
 class SnmpAgents:
-    """SNMP v2c agents for every switch of a fabric, on loopback."""
+    """An SNMP agent for every switch of a fabric, on loopback."""
 
     def __init__(
         self,
@@ -63,14 +66,15 @@ class SnmpAgents:
         flavour: str | Mapping[str, str] = "sonic",
         host: str = "127.0.0.1",
         community: str = "public",
+        user: V3User | None = None,
         processes: int = 1,
         latency_s: float = 0.0,
         loss: float = 0.0,
-        max_varbinds: int = 500,
     ) -> None:
         """`flavour`: a mapping with a `likeness`, for all switches or by switch name.
 
-        `latency_s` and `loss` (0..1) are added to every answer. Nothing is opened before `start`.
+        With `user` they speak version 3 instead of 2c. `latency_s` and `loss` (0..1) are added to
+        every answer. Nothing is opened before `start`.
         """
         self._switches = switches(topology)
         self._flavours = {
@@ -78,7 +82,8 @@ class SnmpAgents:
             for switch in self._switches
         }
         self._host, self._community, self._count = host, community, max(1, processes)
-        self._latency_s, self._loss, self._max_varbinds = latency_s, loss, max_varbinds
+        self._user = user
+        self._latency_s, self._loss = latency_s, loss
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._words: Any = None
         self._offsets: dict[str, int] = {}
@@ -183,7 +188,8 @@ class SnmpAgents:
             str(Path(self._folder.name) / "values"),
             self._latency_s,
             self._loss,
-            self._max_varbinds,
+            _MAX_VARBINDS,
+            self._user,
             self._started,
         )
 

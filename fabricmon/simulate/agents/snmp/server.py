@@ -15,12 +15,15 @@ from fabricmon.clock import SystemClock
 from fabricmon.mappings.snmp import SnmpMappings
 from fabricmon.simulate.agents.snmp.content import Content, Switch
 from fabricmon.simulate.agents.snmp.responder import Responder
+from fabricmon.simulate.agents.snmp.v3 import UsmResponder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from multiprocessing.connection import Connection
 
     from numpy.typing import NDArray
+
+    from fabricmon.simulate.agents.snmp.v3 import V3User
 
 HEADER = 8
 """Words before the values: [0] is odd while they are written, [1] counts updates."""
@@ -43,6 +46,8 @@ class Orders:
     latency_s: float
     loss: float
     max_varbinds: int
+    user: V3User | None
+    """Version 3 instead of 2c."""
     started: float
     """The machine's monotonic clock when the fabric was switched on."""
 
@@ -63,6 +68,16 @@ class _Agent:
             lambda: int((clock.monotonic() - started) * 100) & 0xFFFF_FFFF,
             orders.max_varbinds,
         )
+        self.answer = self.responder.answer
+        if orders.user is not None:
+            name = orders.switches[i].name
+            self.answer = UsmResponder(
+                self.responder,
+                orders.community.encode(),
+                name,
+                orders.user,
+                lambda: int(clock.monotonic() - started),
+            ).answer
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
         self.socket.bind((orders.host, 0))
@@ -122,7 +137,7 @@ class _Loop:
 
     def _serve(self, agent: _Agent) -> None:
         agent.renew()
-        receive, answer = agent.socket.recvfrom, agent.responder.answer
+        receive, answer = agent.socket.recvfrom, agent.answer
         for _ in range(_BURST):
             try:
                 data, address = receive(65_535)
