@@ -112,16 +112,18 @@ class Observer:
                 seen[ROW[name]] = rng.poisson(seen[ROW[name]])
         part = seen[ROW["egress_drops_lossless"]]
         np.minimum(part, seen[ROW["egress_drops"]], out=part)
-        self._brief(seen, seconds)
+        self._brief(seen, interval, seconds)
         self._derive(seen, interval)
         return seen
 
-    def _brief(self, seen: NDArray[np.float64], seconds: float) -> None:
+    def _brief(self, seen: NDArray[np.float64], interval: Interval, seconds: float) -> None:
         line = self._wiring.capacity / 8
         use = np.minimum(seen[ROW["bytes"]] / (line * seconds), 1.0)
         count = self._rng.poisson(_BRIEF_PER_S * seconds * use**2)
+        count[interval.unpaused] = 0
         if count.any():
-            seen[ROW["stall"]] += count * self._rng.exponential(_BRIEF_S, len(count))
+            spell = self._rng.exponential(_BRIEF_S, len(count))
+            seen[ROW["stall"]] += np.where(interval.deaf, 0.0, count * spell)
             seen[ROW["pauses"]] += count * 2
         stall = seen[ROW["stall"]]
         np.minimum(stall, seconds, out=stall)

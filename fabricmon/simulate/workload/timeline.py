@@ -44,6 +44,8 @@ class Interval:
     depth    float64[E]    queue depth at the end
     reading  how it is read at the end
     coarse   bool[E]       ports that speak global pause
+    deaf     bool[E]       ports that ignore pauses
+    unpaused bool[E]       ports whose far end never pauses them
     end_s    second at which it ends
     """
 
@@ -52,6 +54,8 @@ class Interval:
     depth: NDArray[np.float64]
     reading: Reading
     coarse: NDArray[np.bool_]
+    deaf: NDArray[np.bool_]
+    unpaused: NDArray[np.bool_]
     end_s: float
 
 
@@ -154,7 +158,18 @@ class Timeline:
             for level in ("depth", "up", "speed_bps"):
                 amount[ROW[level]] /= poll
             depth = self._rates(state)[0][ROW["depth"]]
-            yield Interval(amount, peak, depth, self._reading(end), state.conditions.coarse, end)
+            now_set = state.conditions
+            unpaused = now_set.mute[self._wiring.target]
+            yield Interval(
+                amount,
+                peak,
+                depth,
+                self._reading(end),
+                now_set.coarse,
+                now_set.deaf,
+                unpaused,
+                end,
+            )
 
     def _upcoming(self) -> Iterator[float]:
         """Seconds at which something changes, in order."""
