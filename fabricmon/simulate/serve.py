@@ -106,7 +106,13 @@ class Served:
         self._agents.append(agents)
         (self._folder / "community").write_text(_COMMUNITY + "\n")
         listing = self._list("snmp", addresses)
-        self._config("snmp", {"snmp": listing}, credential="simulated")
+        secret = {"community": {"file": str(self._folder / "community")}}
+        self._config(
+            "snmp",
+            {"snmp": listing},
+            credentials={"simulated": secret},
+            target={"credential": "simulated"},
+        )
         what = f"{len(addresses)} switches ({self._words[0]}), community {_COMMUNITY}"
         return [f"snmp   {what}: {listing}"]
 
@@ -122,7 +128,8 @@ class Served:
         self._agents.append(fabric)
         listing = self._list("gnmi", addresses)
         collectors = {"gnmi": {"interval": self._poll}}
-        self._config("gnmi", {"gnmi": listing}, collectors=collectors, options={"insecure": True})
+        written = {"mapping": self._words[1], "options": {"insecure": True}}
+        self._config("gnmi", {"gnmi": listing}, collectors=collectors, target=written)
         return [f"gnmi   {len(addresses)} switches ({self._words[1]}), no TLS: {listing}"]
 
     def _start_hosts(self, first: list[ReadingBatch]) -> list[str]:
@@ -169,23 +176,21 @@ class Served:
         name: str,
         targets: Mapping[str, Path | str],
         *,
-        credential: str = "",
+        credentials: Mapping[str, Any] | None = None,
         collectors: Mapping[str, Any] | None = None,
-        options: Mapping[str, Any] | None = None,
+        target: Mapping[str, Any] | None = None,
     ) -> None:
         """A config that `fabricmon run -c` takes as it is (JSON is YAML)."""
         written = [
             {
                 "collector": kind,
                 **({"file_sd": [str(at)]} if not isinstance(at, str) else {"address": at}),
-                **({"credential": credential} if credential else {}),
-                **({"options": dict(options)} if options else {}),
+                **(target or {}),
             }
             for kind, at in targets.items()
         ]
         topology = self._simulation.topology
         technology = topology.nodes[0].technology.value
-        secret = {"community": {"file": str(self._folder / "community")}}
         config: dict[str, Any] = {
             "interval": self._poll,
             "fabrics": [
@@ -198,7 +203,7 @@ class Served:
                     },
                 }
             ],
-            "credentials": {credential: secret} if credential else {},
+            "credentials": dict(credentials or {}),
             "collectors": dict(collectors or {}),
             "targets": written,
         }
