@@ -26,13 +26,11 @@ UMAD_HEADER = 64
 
 SMI_LID, SMI_DIRECT, PERFORMANCE = 0x01, 0x81, 0x04
 """Management classes: subnet management by LID and by direct route, performance."""
-GET, GET_RESPONSE = 0x01, 0x81
+GET = 0x01
 
 NODE_DESCRIPTION, NODE_INFO, SWITCH_INFO, PORT_INFO = 0x10, 0x11, 0x12, 0x15
 MELLANOX_PORT_INFO = 0xFF90
 CLASS_PORT_INFO, SAMPLES_CONTROL = 0x01, 0x10
-
-STATUS_UNSUPPORTED_ATTRIBUTE = 3 << 2
 
 ATTRIBUTES: dict[str, int] = {
     "PortCounters": 0x12,
@@ -153,7 +151,8 @@ SPEEDS = {1: "SDR", 2: "DDR", 4: "QDR"}
 EXTENDED_SPEEDS = {1: "FDR", 2: "EDR", 4: "HDR", 8: "NDR"}
 EXTENDED_SPEEDS_2 = {1: "XDR"}
 _KINDS = {1: "host", 2: "switch", 3: "router"}
-DOWN, INIT, ARMED, ACTIVE = 1, 2, 3, 4
+INIT = 2
+"""LinkState from which on a cable's other end answers."""
 
 
 def decode(data: NDArray[np.uint8], fields: Sequence[Field]) -> NDArray[np.uint64]:

@@ -31,6 +31,8 @@ _SWEEP_SHARE = 20
 """A sweep is repeated no sooner than this many times its own length."""
 _HASTY_SWEEP_SHARE = 1
 """The same while nodes are missing: they may be back, or somewhere else."""
+_HASTY_SWEEPS = 5
+"""How often so, until the same nodes are looked for no more often than all others."""
 _SLOWEST_WINDOW = 8
 
 
@@ -130,6 +132,8 @@ class NativeWay(Way):
         self._counters = Counters(target.name, pump, config.groups)
         self._sweep_due: float | None = None
         self._sweep_soonest = 0.0
+        self._trouble: tuple[frozenset[int], int] = (frozenset(), 0)
+        self._hasty_left = 0
         self._window = config.window
         self._dropped: int | None = None
 
@@ -151,8 +155,7 @@ class NativeWay(Way):
         if outcome.moved and outcome.mostly_lost:
             await self.discover()  # a new subnet manager has numbered everything anew
             outcome = await self._counters.poll(self.known, self._clock, self._window)
-        if outcome.moved or self.known.silent:
-            self._sweep_due = self._sweep_soonest
+        self._hurry(outcome)
         self._pace(outcome)
         lost = self._with_silent(outcome.lost)
         if not outcome.read:
@@ -160,6 +163,15 @@ class NativeWay(Way):
                 raise PollError(Reason.TIMEOUT, "no node answers performance management")
             raise PollError(Reason.NO_DATA, _NO_DATA)
         return Poll(outcome.batches, lost)
+
+    def _hurry(self, outcome: Outcome) -> None:
+        """Sweep again soon while nodes are newly missing: they may be back, or somewhere else."""
+        trouble = (frozenset(self.known.silent), sum(outcome.lost.values()))
+        if trouble != self._trouble:
+            self._trouble, self._hasty_left = trouble, _HASTY_SWEEPS
+        if self._hasty_left and (outcome.moved or self.known.silent):
+            self._hasty_left -= 1
+            self._sweep_due = self._sweep_soonest
 
     def _pace(self, outcome: Outcome) -> None:
         """Fewer datagrams on the wire while ports drop management packets, then slowly more."""

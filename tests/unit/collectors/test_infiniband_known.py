@@ -13,7 +13,7 @@ from fabricmon.collectors.infiniband.known import KnownFabric, place_of
 from fabricmon.collectors.infiniband.native.counters import Outcome
 from fabricmon.collectors.infiniband.native.pump import Pump
 from fabricmon.collectors.infiniband.ways import NativeWay
-from fabricmon.errors import ConfigError
+from fabricmon.errors import ConfigError, Reason
 from fabricmon.formats.ibfabric import IbFabric
 from fabricmon.selfmon import Event
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fabricmon.api import Context
+    from fabricmon.testing import ManualClock
 
 LEAF, HOST, SPINE = 0xB1, 0xC1, 0xB2
 Config = InfinibandCollector.Config
@@ -179,6 +180,24 @@ def test_asking_slows_down_while_management_packets_are_dropped(context: Context
     assert windows == [256, 256, 128, 64, 81, 102]
     slowed = context.report.metrics.events.labels(Event.POLLING_SLOWED.label)
     assert slowed._value.get() == 2
+
+
+async def test_a_node_that_stays_silent_is_not_looked_for_in_haste_for_ever(
+    context: Context, clock: ManualClock
+) -> None:
+    """Five early sweeps after a change, then the common pace; a new loss begins anew."""
+    config = Config(rediscover=1000)
+    way = NativeWay(make(context), Pump("", config), Target("pod", "x", "any"), context, config)
+    way.known.adopt(swept())
+    way._sweep_due = 1000.0
+    early = []
+    for lost in [1] * 8 + [2] * 8:
+        await clock.advance(1)
+        way._hurry(Outcome(lost={Reason.TIMEOUT: lost}, read=9, moved=True))
+        assert way._sweep_due is not None
+        early.append(way._sweep_due < clock.monotonic())
+        way._sweep_due = clock.monotonic() + 1000
+    assert early == [True] * 5 + [False] * 3 + [True] * 5 + [False] * 3
 
 
 def test_a_node_name_map_is_read_and_its_mistakes_name_their_line(tmp_path: Path) -> None:
