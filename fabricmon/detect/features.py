@@ -45,6 +45,7 @@ NAMES = (
     *(f"{name} over own past" for name in _RISES),
     *(f"{name} over peers" for name in _PEERED),
     "use over siblings",
+    "depth at less use",
 )
 """F feature names, in row order."""
 
@@ -56,6 +57,10 @@ _FULL = 0.8
 """Use from which an uplink counts as full beside its siblings."""
 LASTING = 1.0
 """Loss that is more than a stray event: log1p of a minute's worth, averaged over two iterations."""
+_LESS = 0.75
+"""Share of a port's usual use below which it sends less than it did."""
+_STANDING = 1.0
+"""A queue e times as deep as usual, and e^2 times as many marks (marks alone, without depths)."""
 _SHARE_STEP = 0.05
 _USE_STEP = 0.3
 
@@ -78,14 +83,17 @@ class Features:
         """Take the latest tick. The past of `frozen` bool[N] ports does not learn from it."""
         self._grow(len(frozen))
         rises = {}
+        less = np.zeros(len(frozen), np.bool_)
         learning = np.float32(_UP) * ~frozen, np.float32(_DOWN) * ~frozen
         for i, (name, factor) in enumerate(_SIGNALS):
             mean, past = self._mean[i], self._past[i]
             self._move(i, window.now(name), factor)
             over = mean - past
             rises[name] = np.maximum(over, 0)
+            if name == "tx_use":
+                less = mean < past * np.float32(_LESS)
             past += over * np.where(over > 0, *learning)
-        self._judge(rises, peers)
+        self._judge(rises, less, peers)
 
     def _move(self, row: int, now: NDArray[np.float32], factor: float) -> None:
         """Move the mean towards the signal; where the signal is unknown, nothing moves."""
@@ -104,7 +112,9 @@ class Features:
             np.copyto(self._past[row], now, where=first)
             begun |= first
 
-    def _judge(self, rises: dict[str, NDArray[np.float32]], peers: Peers) -> None:
+    def _judge(
+        self, rises: dict[str, NDArray[np.float32]], less: NDArray[np.bool_], peers: Peers
+    ) -> None:
         """Write how far each port stands out, never below zero."""
         rows = iter(self.values)
         for name in _LEVELS:
@@ -120,15 +130,21 @@ class Features:
         full = np.flatnonzero(use > _FULL)
         if len(full):
             out[full] = np.fmax(use - peers.others(use), 0)[full]
+        marks = rises["ecn"] / 2
+        depth = np.where(self._begun[_AT["depth"]], np.minimum(rises["depth"], marks), marks)
+        next(rows)[:] = depth * less
 
     def evident(self) -> NDArray[np.bool_]:
         """bool[N]: the port stands out by something physical, not by how it is used.
 
         Held back or pressing by a twentieth of the time more than its past and its peers; losing,
-        erring or flapping; or full while its siblings idle. Marks and queues alone are load.
+        erring or flapping; full while its siblings idle; or with a queue that grew while the port
+        sends less, which is how working congestion control hides a slow receiver or a slow link.
+        Marks and queues alone are load.
         """
         value = dict(zip(NAMES, self.values, strict=True))
         evident = value["use over siblings"] > _USE_STEP
+        evident |= value["depth at less use"] > _STANDING
         for name in _PEERED:
             both = np.minimum(value[f"{name} over own past"], value[f"{name} over peers"])
             evident |= both > _SHARE_STEP

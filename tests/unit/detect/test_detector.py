@@ -132,6 +132,21 @@ def test_what_happens_in_each_iteration_is_the_baseline() -> None:
             assert not scores.alarm.any()
 
 
+def test_a_queue_that_stands_while_less_is_sent_stands_out() -> None:
+    """Congestion control that works hides a slow receiver from stalls, but not its queue."""
+    stage = _stage()
+    for _ in range(_LEARNED):
+        stage.tick(tx_use=0.5, ecn=stage.noise(200), depth=20_000 + stage.noise(2_000))
+    row = stage.row("leaf", "e7")
+    for _ in range(10):
+        use = np.full(len(stage.table), 0.5, np.float32)
+        ecn, depth = stage.noise(200), 20_000 + stage.noise(2_000)
+        use[row], ecn[row], depth[row] = 0.1, 200_000, 400_000
+        scores = stage.tick(tx_use=use, ecn=ecn, depth=depth)
+    assert np.flatnonzero(scores.alarm).tolist() == [row]
+    assert "depth at less use" in scores.why[row]
+
+
 def test_an_uplink_full_beside_idle_siblings_stands_out() -> None:
     """Without any stall, one full uplink of a switch whose others idle is an anomaly."""
     topology = star(8)

@@ -355,3 +355,12 @@ def test_intent_names_the_queues_that_make_a_stall() -> None:
         frame = feed.tick(second + 1)
     assert frame.ratios.stall[0] == pytest.approx(0.25)
     assert frame.ratios.queue_stall[0].tolist() == pytest.approx([0.5, 0.25])
+
+
+def test_a_fabric_without_ports_has_a_frame_too() -> None:
+    """The first tick may come before the first reading."""
+    feed = Feed(ports=0)
+    frame = feed.tick(1)
+    assert frame.n_ports == 0
+    assert frame.counters == ()
+    assert frame.ratios.stall.shape == (0,)
