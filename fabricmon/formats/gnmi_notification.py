@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from fabricmon.formats import gnmi_json, gnmi_path, gnmic
 from fabricmon.formats.gnmi_path import Element
+from fabricmon.formats.gnmi_proto import messages
+from fabricmon.formats.gnmi_wire import WireForms
 from fabricmon.formats.series import UNMAPPED
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from fabricmon.formats.gnmi_record import Recorder
 
@@ -38,6 +40,33 @@ class NotificationReader:
         # The same for the rest: the series of a gauge, or those of a JSON subtree's leaves by name.
         self._others: dict[bytes, dict[bytes, int | dict[str, int]]] = {}
         self._paths = 0
+        self._wire = WireForms(self._samples)
+        self._response = messages().SubscribeResponse
+
+    def take_raw(self, raw: bytes, received_ns: int) -> bool:
+        """Take a SubscribeResponse as it came. True for the end of a complete answer.
+
+        Raises `ValueError` where it is none.
+        """
+        if self._wire.take(raw):
+            return False
+        try:
+            message = self._response.FromString(raw)
+        except messages().DecodeError as error:
+            raise ValueError("no SubscribeResponse") from error
+        if message.HasField("update"):
+            self.take(message.update, received_ns)
+            self._wire.learn(raw, message.update, self._code_of(message.update.prefix))
+        return bool(message.sync_response)
+
+    def _code_of(self, prefix: Any) -> Callable[[Any], int | None]:
+        counts = self._counts.get(prefix.SerializeToString(), {})
+
+        def code(update: Any) -> int | None:
+            count = update.val.WhichOneof("value") == "uint_val"
+            return counts.get(update.path.SerializeToString()) if count else None
+
+        return code
 
     def take(self, notification: Any, received_ns: int) -> None:
         """Take one notification; its deletes end series."""

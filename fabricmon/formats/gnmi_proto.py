@@ -67,6 +67,7 @@ def messages() -> Any:
     Raises `ImportError` where protobuf is not installed (the extra `gnmi`).
     """
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory  # noqa: PLC0415
+    from google.protobuf.message import DecodeError  # noqa: PLC0415
 
     file = descriptor_pb2.FileDescriptorProto(
         name="fabricmon/gnmi.proto", package="gnmi", syntax="proto3"
@@ -87,7 +88,7 @@ def messages() -> Any:
         name: SimpleNamespace(**{value: number for number, value in enumerate(values)})
         for name, values in _ENUMS.items()
     }
-    return SimpleNamespace(**classes, **enums)
+    return SimpleNamespace(**classes, **enums, DecodeError=DecodeError)
 
 
 def _describe(message: Any, fields: str) -> None:

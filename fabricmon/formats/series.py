@@ -165,6 +165,7 @@ class Samples:
         """Series that a device deleted."""
         self._times: list[int] = []
         self._counts: list[int] = []
+        self._wire: tuple[list[int], list[bytes], list[bytes], list[int]] = ([], [], [], [])
         self._stamped = 0
         self._chunks: list[Chunk] = []
         self._packed = 0
@@ -188,6 +189,14 @@ class Samples:
         self.codes.append(2 * series + bare)
         self.digits.append(b"%d" % count)
 
+    def put_wire(self, codes: list[int], varints: tuple[bytes, ...], time_ns: bytes) -> None:
+        """Take counts as protobuf has them on the wire, and their time likewise."""
+        all_codes, all_varints, times, counts = self._wire
+        all_codes.extend(codes)
+        all_varints.extend(varints)
+        times.append(time_ns)
+        counts.append(len(codes))
+
     def stamp(self, time_ns: int) -> None:
         """Everything put since the last stamp was sampled at this time."""
         end = len(self.codes)
@@ -208,23 +217,39 @@ class Samples:
 
     def pack(self, received_ns: int) -> None:
         """Put what was collected into arrays; `received_ns` is the time of what has none."""
+        codes, varints, wire_times, wire_counts = self._wire
+        if codes:
+            times = varint_numbers(wire_times).astype(np.int64)
+            numbers = varint_numbers(varints)
+            self._pack(np.array(codes, np.int32), numbers, times, wire_counts, received_ns)
+            self._wire = ([], [], [], [])
         if not self.codes:
             return
-        codes = np.array(self.codes, np.int32)
         raw = np.fromstring(b",".join(self.digits), np.uint64, sep=",")
-        self.rounded += int(np.count_nonzero((codes & 1) & (codes >= 0) & (raw > EXACT)))
-        stamps, foreign, untimed = nanoseconds(np.array(self._times, np.int64), received_ns)
-        counts = np.array(self._counts, np.int64)
-        self.foreign_units += int(counts[foreign].sum())
-        self.untimed += int(counts[untimed].sum())
-        chunk = self.table.chunk(codes >> 1, np.repeat(stamps, counts), raw)
-        self._chunks.append(chunk)
-        self._packed += len(chunk)
+        times = np.array(self._times, np.int64)
+        self._pack(np.array(self.codes, np.int32), raw, times, self._counts, received_ns)
         self.codes.clear()
         self.digits.clear()
         self._times.clear()
         self._counts.clear()
         self._stamped = 0
+
+    def _pack(
+        self,
+        codes: NDArray[np.int32],
+        raw: NDArray[np.uint64],
+        times: NDArray[np.int64],
+        counted: list[int],
+        received_ns: int,
+    ) -> None:
+        self.rounded += int(np.count_nonzero((codes & 1) & (codes >= 0) & (raw > EXACT)))
+        stamps, foreign, untimed = nanoseconds(times, received_ns)
+        counts = np.array(counted, np.int64)
+        self.foreign_units += int(counts[foreign].sum())
+        self.untimed += int(counts[untimed].sum())
+        chunk = self.table.chunk(codes >> 1, np.repeat(stamps, counts), raw)
+        self._chunks.append(chunk)
+        self._packed += len(chunk)
 
     def drop_oldest(self) -> int:
         """Forget the chunk that was packed first; how many values that were."""
@@ -252,6 +277,19 @@ def _weakest(chunk: Chunk, columns: set[int]) -> Chunk:
     keep = np.ones(len(chunk), np.bool_)
     keep[order[same]] = False
     return chunk.part(keep)
+
+
+def varint_numbers(varints: list[bytes] | tuple[bytes, ...]) -> NDArray[np.uint64]:
+    """The numbers of many varints (protobuf's: seven bits a byte, the lowest first), at once."""
+    octets = np.frombuffer(b"".join(varints), np.uint8)
+    if not len(octets):
+        return np.empty(0, np.uint64)
+    ends = np.flatnonzero(octets < 0x80)
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    place = np.arange(len(octets)) - np.repeat(starts, ends - starts + 1)
+    bits = (octets & 0x7F).astype(np.uint64) << (7 * place).astype(np.uint64)
+    numbers: NDArray[np.uint64] = np.add.reduceat(bits, starts)
+    return numbers
 
 
 def as_count(value: object) -> int | None:

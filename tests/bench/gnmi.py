@@ -298,15 +298,16 @@ async def _live(address: str) -> float:
     collector = GnmiCollector(GnmiConfig(buffer=10_000_000), [target], context)
     # Every notification repeats 64 ports: what is not newer is dropped, so count what is read.
     session = collector._session(target)
-    read = session._reader.take
+    read = session._reader.take_raw
     seen = 0
 
-    def counted(notification: Any, received_ns: int) -> None:
+    def counted(raw: bytes, received_ns: int) -> bool:
         nonlocal seen
-        seen += len(notification.update)
-        read(notification, received_ns)
+        ended = read(raw, received_ns)
+        seen += 0 if ended else UPDATES
+        return ended
 
-    session._reader.take = counted  # type: ignore[method-assign]
+    session._reader.take_raw = counted  # type: ignore[method-assign]
     await collector.start()
     begun = cpu_seconds()
     await collector.poll(target)

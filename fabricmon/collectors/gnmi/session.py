@@ -130,7 +130,6 @@ class Session:
             method = channel.stream_stream(
                 f"{SERVICE}Subscribe",
                 request_serializer=gnmi.SubscribeRequest.SerializeToString,
-                response_deserializer=gnmi.SubscribeResponse.FromString,
             )
             if self._encoding == "auto":
                 self._encoding = await self._best_encoding(channel, gnmi)
@@ -177,19 +176,16 @@ class Session:
         best = (name for name in _ENCODINGS if getattr(gnmi.Encoding, name.upper()) in has)
         return next(best, "proto")
 
-    def _take(self, message: Any) -> None:
+    def _take(self, message: bytes) -> None:
         clock = self._context.clock
         self._heard = clock.monotonic()
-        if message.sync_response:
-            self.synced, self._error = True, None
-            self._changed.set()
-            self._answered.set()
-            return
-        if not message.HasField("update"):
-            return
         samples = self.recorder.samples
         try:
-            self._reader.take(message.update, clock.now_ns())
+            if self._reader.take_raw(message, clock.now_ns()):
+                self.synced, self._error = True, None
+                self._changed.set()
+                self._answered.set()
+                return
         except (ValueError, TypeError, AttributeError, OverflowError) as error:
             self._count(Reason.MALFORMED, 1)
             self._context.report.emit(Event.RECORD_SKIPPED, self._target.name, reason=str(error))
