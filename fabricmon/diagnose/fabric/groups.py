@@ -68,10 +68,10 @@ def _took_over(view: FabricView) -> NDArray[np.bool_]:
 
 
 def _rerouted(view: FabricView) -> NDArray[np.bool_]:
-    """bool[N]: ways that are down, or lead to a device some of whose links are down."""
+    """bool[N]: ways that are down, or that begin or end at a device with a link that is down."""
     shape = view.shape
     broken = np.bincount(shape.node, view.down, len(shape.is_host)) > 0
-    rerouted: NDArray[np.bool_] = view.down | ((shape.beyond >= 0) & broken[shape.beyond])
+    rerouted: NDArray[np.bool_] = broken[shape.node] | ((shape.beyond >= 0) & broken[shape.beyond])
     return rerouted
 
 
