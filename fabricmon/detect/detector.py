@@ -17,7 +17,7 @@ from pydantic import Field
 from fabricmon.detect import lane
 from fabricmon.detect.features import NAMES, Features
 from fabricmon.detect.nursery import Nursery
-from fabricmon.detect.peers import Peers
+from fabricmon.detect.peers import Peers, kind_name
 from fabricmon.detect.training import Training
 from fabricmon.model.ports import PortRole
 from fabricmon.model.snapshot import Scores
@@ -118,7 +118,7 @@ class ForestDetector:
             alarm,
             {int(row): self._explain(values[:, row], int(kind[row])) for row in rows},
             learning=not self.forests,
-            drift={_name(k): share for k, share in self._novel.items()},
+            drift={kind_name(k): share for k, share in self._novel.items()},
         )
 
     def feedback(self, findings: Sequence[Finding]) -> None:
@@ -129,11 +129,11 @@ class ForestDetector:
 
     def state(self) -> dict[str, NDArray[np.float32]]:
         """The training rows per kind, as plain arrays: what a restart should not lose."""
-        return {_name(kind): rows for kind, rows in self._nursery.samples().items()}
+        return {kind_name(kind): rows for kind, rows in self._nursery.samples().items()}
 
     def restore(self, state: dict[str, NDArray[np.float32]]) -> None:
         """Begin with the rows of an earlier run; forests are fitted from them at the first tick."""
-        kinds = {_name(kind): kind for kind in range(2 * len(PortRole))}
+        kinds = {kind_name(kind): kind for kind in range(2 * len(PortRole))}
         shaped = {kinds[n]: r for n, r in state.items() if n in kinds and r.shape[1] == len(NAMES)}
         self._nursery.restore(shaped)
         self._training.due_at_once = True
@@ -205,9 +205,3 @@ def _furthest(
         return rows
     excess = forest.excess(values[:, rows]).max(axis=0)
     return rows[np.sort(np.argsort(-excess, kind="stable")[:_MOST_SCORED])]
-
-
-def _name(kind: int) -> str:
-    """`down/roce`, the words for a kind."""
-    technology = "infiniband" if kind % 2 else "roce"
-    return f"{PortRole(kind // 2).name.lower()}/{technology}"

@@ -95,6 +95,12 @@ class Peers:
         return out
 
 
+def kind_name(kind: int) -> str:
+    """`down/roce`: the words for a kind."""
+    technology = "infiniband" if kind % 2 else "roce"
+    return f"{PortRole(kind // 2).name.lower()}/{technology}"
+
+
 def _bin(share: NDArray[np.float32]) -> NDArray[np.int32]:
     """int32[M]: which bin of `_MIDDLES`."""
     place = np.log(np.maximum(share, np.float32(_FINEST / 2)) / np.float32(_FINEST))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fabricmon.detect.forest import Forest, fit
+from fabricmon.detect.peers import kind_name
 from fabricmon.selfmon import Event
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ _REMEMBERED, _A_TICK = 256, 16
 """Alarmed rows kept per kind, and the most that one tick adds to them."""
 _AGREE = 0.8
 """Share of the old forest's alarms that a new one must repeat ..."""
-_CALM = 0.03
+_CALM = 0.05
 """... and the share of healthy rows that may cross its threshold; evidence is asked for besides."""
 
 
@@ -100,7 +101,7 @@ class Training:
         self._fit = fitted
 
     def _swap(self, kind: int, new: Forest, healthy: NDArray[np.float32]) -> None:
-        old, report = self.forests.get(kind), self._context.report
+        old, report, name = self.forests.get(kind), self._context.report, kind_name(kind)
         if old is not None:
             alarmed = self._alarmed.get(kind)
             repeated = 1.0
@@ -110,10 +111,10 @@ class Training:
                 repeated = after / before if before > 0 else 1.0
             restless = float((new.score(healthy.T) > new.threshold).mean())
             if repeated < _AGREE or restless > _CALM:
-                report.emit(Event.MODEL_REJECTED, str(kind), repeated=repeated, restless=restless)
+                report.emit(Event.MODEL_REJECTED, name, repeated=repeated, restless=restless)
                 return
         self.forests[kind] = new
-        report.emit(Event.MODEL_FITTED, str(kind), rows=len(healthy), threshold=new.threshold)
+        report.emit(Event.MODEL_FITTED, name, rows=len(healthy), threshold=new.threshold)
 
 
 def _fit_all(samples: dict[int, NDArray[np.float32]], trees: int, seed: int) -> dict[int, Forest]:
