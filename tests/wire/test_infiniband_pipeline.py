@@ -137,4 +137,5 @@ def test_accidents_of_the_subnet_are_no_incidents_of_the_fabric() -> None:
     assert -1 not in served.lost
     assert served.lost[49:70] == [0] * 21
     assert served.lost[71:76] == [1] * 5
-    assert served.lost[79:] == [0] * len(served.lost[79:])
+    # Silent for long, it is found again by the next of the sweeps that come every ten seconds.
+    assert served.lost[81:] == [0] * len(served.lost[81:])
