@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from fabricmon.api import Context
 
-pytestmark = pytest.mark.wire
+pytestmark = [pytest.mark.wire, pytest.mark.timeout(300)]
 
 _CONFIG = """\
 global: {{scrape_interval: 1s, scrape_timeout: 1s, evaluation_interval: 1s}}

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from fabricmon.model.ports import PortTable
     from fabricmon.model.topology import Topology
 
-pytestmark = pytest.mark.wire
+pytestmark = [pytest.mark.wire, pytest.mark.timeout(300)]
 
 CAUSE = Cause("host1-1", "mlx5_0/1", 3, "leaf1", "down1", 0.93)
 HOSTILE = '<img src=x onerror="window.hacked=1">'

@@ -14,7 +14,7 @@ from support.chromium import chromium
 if TYPE_CHECKING:
     from pathlib import Path
 
-pytestmark = pytest.mark.wire
+pytestmark = [pytest.mark.wire, pytest.mark.timeout(300)]
 
 
 async def test_a_replay_is_scrubbed_through(tmp_path: Path) -> None:
