@@ -181,10 +181,10 @@ class IbFabric:
     def joined(self, newer: IbFabric) -> IbFabric:
         """Both, the newer winning. An adapter that one names by its port's GUID is one node."""
         whole = IbFabric({**self.nodes, **newer.nodes}, newer.unreachable, newer.root or self.root)
-        ports = {**self.by_port_guid(), **newer.by_port_guid()}
+        ports = (*self.by_port_guid().items(), *newer.by_port_guid().items())
         aliases = {
             guid: node
-            for guid, (node, _) in ports.items()
+            for guid, (node, _) in ports
             if guid != node and guid in whole.nodes and node in whole.nodes
         }
         for alias in aliases:
