@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 
 from fabricmon.cli.common import config_option, output_option, print_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from fabricmon.model.readings import Column, Poll, ReadingBatch
     from fabricmon.runtime.once import Outcome
+
+Value: TypeAlias = "tuple[ReadingBatch, Column, int, float | None, str]"
 
 
 @click.command()
@@ -64,7 +66,18 @@ def _rows(outcome: Outcome) -> Iterator[dict[str, Any]]:
         }
 
 
-def _values(poll: Poll) -> Iterator[tuple[ReadingBatch, Column, int, float | None, str]]:
+def _values(poll: Poll) -> Iterable[Value]:
+    """The newest of every value: a file that was followed has its history in one poll."""
+    newest: dict[tuple[str, str, str, int], Value] = {}
+    for value in _every_value(poll):
+        batch, column, i, _, state = value
+        key = (batch.ports.device[i], batch.ports.port[i], column.counter.id, column.queue)
+        if state != "missing" or key not in newest:
+            newest[key] = value
+    return newest.values()
+
+
+def _every_value(poll: Poll) -> Iterator[Value]:
     """(batch, column, row, value in catalogue units, state name) of everything that was read."""
     from fabricmon.model.readings import State
 
