@@ -113,7 +113,7 @@ class Observer:
         part = seen[ROW["egress_drops_lossless"]]
         np.minimum(part, seen[ROW["egress_drops"]], out=part)
         self._brief(seen, interval, seconds)
-        self._derive(seen, interval)
+        self._derive(seen, interval, seconds)
         return seen
 
     def _brief(self, seen: NDArray[np.float64], interval: Interval, seconds: float) -> None:
@@ -128,13 +128,14 @@ class Observer:
         stall = seen[ROW["stall"]]
         np.minimum(stall, seconds, out=stall)
 
-    def _derive(self, seen: NDArray[np.float64], interval: Interval) -> None:
+    def _derive(self, seen: NDArray[np.float64], interval: Interval, seconds: float) -> None:
         stall, pauses = seen[ROW["stall"]], seen[ROW["pauses"]]
         seen[_ROWS["pfc"]] = np.where(interval.coarse, 0.0, pauses)
         seen[_ROWS["global_pauses"]] = np.where(interval.coarse, pauses, 0.0)
         seen[_ROWS["pfc_ns"]] = np.where(interval.coarse, 0.0, stall * 1e9)
         seen[_ROWS["ticks"]] = stall * self._ticks_per_s
-        burst = self._rng.exponential(4 * PACKET_BYTES, len(self._wiring))
+        use = np.minimum(seen[ROW["bytes"]] * 8 / (self._wiring.capacity * seconds), 1.0)
+        burst = self._rng.exponential(4 * PACKET_BYTES, len(use)) * np.sqrt(use)
         seen[_ROWS["peak"]] = np.floor(np.minimum(interval.peak * 1.2 + burst, self._top + burst))
         flicker = np.exp(self._rng.normal(0.0, 0.4, len(self._wiring)))
         seen[ROW["depth"]] = np.floor(interval.depth * flicker)
