@@ -14,7 +14,7 @@ import orjson
 from fabricmon.formats import gnmi_path, gnmic, sonic, sonic_cli
 from fabricmon.formats.gnmi_path import Element
 from fabricmon.formats.gnmi_record import Reading
-from fabricmon.formats.gnmic import is_time
+from fabricmon.formats.gnmic import as_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -124,9 +124,7 @@ def _reader(document: Mapping[str, Any]) -> Callable[[Recorder, Any], bool] | No
 
 
 def _gnmic_message(recorder: Recorder, message: Mapping[str, Any]) -> bool:
-    stamp, received = message.get("timestamp") or 0, message.get("recv-timestamp") or 0
-    if not is_time(stamp) or not is_time(received):
-        raise ValueError("timestamp")
+    stamp, received = as_time(message.get("timestamp")), as_time(message.get("recv-timestamp"))
     device = message.get("target") or message.get("source") or recorder.device
     recorder.deleted += len(message.get("deletes") or ())
     readings = gnmic.message_readings(message)
@@ -153,9 +151,7 @@ def _notification(recorder: Recorder, notification: Mapping[str, Any]) -> None:
     elements = _path(prefix)
     target = prefix.get("target") if isinstance(prefix, dict) else ""
     device = recorder.device_of(str(target or ""))
-    stamp = int(notification.get("timestamp") or 0)
-    if not is_time(stamp):
-        raise ValueError("timestamp")
+    stamp = as_time(notification.get("timestamp"))
     recorder.deleted += len(notification.get("delete") or ())
     readings = list(_updates(elements, notification.get("update") or ()))
     recorder.readings(device, stamp, _keyed(readings))
@@ -250,9 +246,10 @@ def _embedded(value: Any) -> Any:
 
 def _telegraf(recorder: Recorder, metric: Mapping[str, Any]) -> bool:
     """Telegraf's JSON output: fields below the path that its `path` tag (or its name) gives."""
-    tags, fields, stamp = metric.get("tags") or {}, metric["fields"], metric.get("timestamp") or 0
-    if not isinstance(tags, dict) or not isinstance(fields, dict) or not is_time(stamp):
-        raise ValueError("tags, fields or timestamp")
+    tags, fields = metric.get("tags") or {}, metric["fields"]
+    if not isinstance(tags, dict) or not isinstance(fields, dict):
+        raise TypeError("tags or fields")
+    stamp = as_time(metric.get("timestamp"))
     take_telegraf(recorder, str(metric["name"]), tags, fields, stamp)
     return True
 

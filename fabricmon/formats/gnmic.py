@@ -21,19 +21,35 @@ def take_event(recorder: Recorder, event: Any) -> bool:
     """Take one event, whatever its values are; False where it is none."""
     if not isinstance(event, dict) or not (event.keys() & {"tags", "values", "deletes"}):
         return False
-    tags, values, stamp = event.get("tags") or {}, event.get("values") or {}, event.get("timestamp")
-    if not isinstance(tags, dict) or not isinstance(values, dict) or not is_time(stamp):
+    tags, values = event.get("tags") or {}, event.get("values") or {}
+    if not isinstance(tags, dict) or not isinstance(values, dict):
+        return False
+    try:
+        time_ns = as_time(event.get("timestamp"))
+    except (ValueError, TypeError, OverflowError):
         return False
     recorder.deleted += len(event.get("deletes") or ())
-    recorder.values(recorder.event_device(tags), stamp or 0, event_readings(tags, values))
+    recorder.values(recorder.event_device(tags), time_ns, event_readings(tags, values))
     return True
 
 
-def is_time(stamp: object) -> bool:
-    """Whether this can be a time: an integer of at most 64 bits, or left out."""
-    if stamp is None:
-        return True
-    return isinstance(stamp, int) and not isinstance(stamp, bool) and abs(stamp) < 1 << 63
+def as_time(stamp: object) -> int:
+    """A time as an integer, however it was written; 0 for none. Raises `ValueError` or `TypeError`.
+
+    Processors make floats and texts of what gnmic writes as an integer. Floats of seconds keep
+    their fraction, as nanoseconds.
+    """
+    if stamp is None or stamp == "":
+        return 0
+    if isinstance(stamp, bool) or not isinstance(stamp, int | float | str):
+        raise TypeError(f"{stamp!r} is no time")
+    if isinstance(stamp, float):
+        number = int(stamp * 1e9) if abs(stamp) < 1e11 else int(stamp)
+    else:
+        number = int(stamp)
+    if abs(number) >= 1 << 63:
+        raise ValueError(f"{stamp!r} is no time")
+    return number
 
 
 def event_readings(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import orjson
 
 from fabricmon.formats import gnmi_path
-from fabricmon.formats.gnmic import KEY_LEAVES, is_time, message_readings
+from fabricmon.formats.gnmic import KEY_LEAVES, as_time, message_readings
 from fabricmon.formats.text_forms import Form, FormMaker, Piece, code_of
 
 if TYPE_CHECKING:
@@ -42,14 +42,14 @@ class MessageLines:
         head = _loads(b"%b}" % line[:at])
         if not isinstance(head, dict):
             return False
-        stamp, received = head.get("timestamp") or 0, head.get("recv-timestamp") or 0
         target, prefix = head.get("target") or head.get("source") or "", head.get("prefix") or ""
-        if not (is_time(stamp) and is_time(received)) or "deletes" in head:
+        if "deletes" in head or not (isinstance(target, str) and isinstance(prefix, str)):
             return False
-        if not (isinstance(target, str) and isinstance(prefix, str)):
+        try:
+            # Some devices stamp when a value last changed; the receive time moves on all the same.
+            time_ns = max(as_time(head.get("timestamp")), as_time(head.get("recv-timestamp")))
+        except (ValueError, TypeError, OverflowError):
             return False
-        # Some devices stamp when a value last changed; the receive time moves on where that stands.
-        time_ns = max(stamp, received)
         form = self._forms.get((target, prefix))
         found = form.pattern.fullmatch(line, at + len(_UPDATES)) if form is not None else None
         if form is not None and found is not None:

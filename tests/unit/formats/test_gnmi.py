@@ -265,6 +265,22 @@ def test_a_list_without_its_key() -> None:
     assert IN in ambiguous.paths.unkeyed
 
 
+@pytest.mark.parametrize(
+    ("written", "time"),
+    [(str(T0), T0), (1764460800.5, T0 + 500_000_000), (float(T0), T0), ("", RECEIVED)],
+)
+def test_times_that_a_processor_made_over(written: object, time: int) -> None:
+    """Times as texts and as floats are times; what is none costs its record."""
+    event = {"name": "s", "tags": {"interface_name": "e1"}, "values": {IN: 5}}
+    for record in ([{**event, "timestamp": written}], {**event, "timestamp": written}):
+        found = read(json.dumps(record).encode())
+        assert found.batches[0].time_ns.tolist() == [time]
+    for broken in (True, "soon", [1], 2**70, 1e300):
+        found = read(json.dumps([{**event, "timestamp": broken}]).encode())
+        assert found.batches == []
+        assert len(found.bad) == 1
+
+
 def test_deletes_are_counted() -> None:
     """A record that only deletes is no bad record."""
     lines = [
