@@ -19,6 +19,8 @@ from fabricmon.selfmon import Event
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from fabricmon.api import Context, Rule
     from fabricmon.model.incident import Finding, Incident
     from fabricmon.model.ports import PortTable
@@ -101,11 +103,14 @@ class Diagnoser:
             )
             return ()
 
-    def _touched(self) -> np.ndarray:
-        """Rows of what is claimed now: they do not teach what is usual."""
+    def _touched(self) -> NDArray[np.intp]:
+        """Rows of what is claimed now, at both ends of each cable: they do not teach."""
         tracks = self._tracker.tracks if self._tracker is not None else ()
-        rows = [row for track in tracks for row in track.rows]
-        return np.array(sorted(set(rows)), np.intp)
+        rows = np.array(sorted({row for track in tracks for row in track.rows}), np.intp)
+        if self._shape is None or not len(rows):
+            return rows
+        peers = self._shape.peer[rows]
+        return np.union1d(rows, peers[peers >= 0]).astype(np.intp)
 
     def _shape_of(self, table: PortTable, topology: Topology) -> Shape:
         if self._shape is None or self._shape.key != (table.version, id(topology)):

@@ -40,6 +40,10 @@ TRACKED = {
     "resent": ("resent", SPAN),
 }
 """Levels whose past is kept: the signal of the window, and the polls it is averaged over."""
+_SLOW = frozenset({"stall", "press", "rx_pause", "tx_pause"})
+"""Levels whose maximum is forgotten slowly: a job that comes back congests as it did before."""
+_FORGET = np.float32(0.99)
+"""What is left of it with each block."""
 _LOW = frozenset({"tx_use", "tx_use_long"})
 """Levels whose robust minimum is kept as well."""
 
@@ -150,8 +154,10 @@ class Levels:
             (self._high, self._maxima[name], True),
             (self._usual, self._means[name], False),
         ):
-            fresh = _ranked(blocks, top=top)
-            store[name] = np.where(np.isnan(fresh), store[name], fresh)
+            fresh, old = _ranked(blocks, top=top), store[name]
+            store[name] = np.where(np.isnan(fresh), old, fresh)
+            if top and name in _SLOW:
+                store[name] = np.fmax(store[name], old * _FORGET)
         if name in _LOW:
             lowest = -_ranked(self._minima[name], top=True)
             self._low[name] = np.where(np.isnan(lowest), self._low[name], lowest)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 RECENT = 36
 """Polls over which breaks of a link are counted."""
 _STILL = 1e-4
+_CATCH_UP = 1.4
+"""Times the usual traffic in the poll after a silence: the cache of the poll before came late."""
 _NEVER = np.iinfo(np.int64).max
 
 
@@ -69,7 +71,11 @@ class Memory:
         self.latched = silent & was_used & estimated & (self.latched | told)
 
     def _count_breaks(self, view: FabricView) -> None:
-        """A break: a down was counted, the state fell, or both directions fell silent alone."""
+        """A break: a down was counted, the state fell, or a silence of both directions ended.
+
+        A device that renews its counters late looks silent too, but then it catches up: what it
+        had not told comes on top. A link that was down has nothing to tell afterwards.
+        """
         up = view.frame.gauges.get("oper_up")
         downs = view.frame.rate_of("link_downed")
         broke = np.nan_to_num(downs) > 0
@@ -80,9 +86,21 @@ class Memory:
             self._up = np.where(np.isnan(up), self._up, up)
         told |= view.shape.at_peer(told.astype(np.float32), 0.0) > 0
         silent = self._alone_silent(view) & ~told
-        broke |= silent & ~self._silent
+        broke |= self._silent & ~silent & ~self._catches_up(view)
         self._silent = silent
         self._broken[view.window.ticks % RECENT] = broke
+
+    @staticmethod
+    def _catches_up(view: FabricView) -> NDArray[np.bool_]:
+        """bool[N]: this poll tells clearly more than one poll's usual traffic.
+
+        More than usual, more than the link can carry, or usual traffic over a longer time.
+        """
+        frame, usual = view.frame, np.nan_to_num(view.usual_use)
+        polls = frame.elapsed_s / np.float32(frame.interval_s)
+        told = view.window.now("tx_use") * polls
+        more: NDArray[np.bool_] = np.isnan(told) | (told > _CATCH_UP * usual)
+        return more
 
     @staticmethod
     def _alone_silent(view: FabricView) -> NDArray[np.bool_]:

@@ -26,8 +26,8 @@ LEARN = 24
 _QUIET = 0.005
 _SLOWED = 0.85
 """Share of its usual traffic below which a job counts as slow."""
-_MOSTLY = 0.9
-"""The past lag is what nine of ten polls stayed below: the first late polls are among them."""
+_MOSTLY = 0.8
+"""The past lag is what four of five polls stayed below: the first late polls are among them."""
 _SAME = 1.4
 """Two halves of a span whose traffic differs by less are one pace."""
 _SEEN = 12

@@ -50,7 +50,7 @@ class CollectiveStall:
         "see who sends last; jobs of fewer than four hosts are not judged."
     )
 
-    opens_after: ClassVar[int] = 3
+    opens_after: ClassVar[int] = 2
 
     def findings(self, view: FabricView) -> Sequence[Finding]:
         """One finding per job that waits for a host."""

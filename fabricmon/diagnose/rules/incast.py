@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from fabricmon.diagnose.view import FabricView
 
 
+_CROWD = 0.3
+"""Held time, in ports, behind a port that is not seen full: polls may be longer than bursts."""
+
+
 class Incast:
     """A busy sink towards a host."""
 
@@ -48,7 +52,9 @@ class Incast:
             row: int | None = sink.row
             if sink.kind is SinkKind.BUSY and not view.shape.faces_host[sink.row]:
                 row = single_destination(view, sink.row)
-            if sink.kind is SinkKind.BUSY and row is not None and _stands_out(view, row):
+            if sink.kind is not SinkKind.BUSY or row is None or not _stands_out(view, row):
+                continue
+            if view.use[row] >= view.config.busy or sink.mass >= _CROWD:
                 found.append(self._finding(view, sink, row))
         return found
 
