@@ -51,6 +51,12 @@ class SelfMetrics:
             ["collector", "reason"],
             registry=reg,
         )
+        self.replies_refused = Counter(
+            "fabricmon_replies_refused",
+            "Replies of devices that were not used, by what was wrong with them",
+            ["collector", "reason"],
+            registry=reg,
+        )
         self.poll_duration = Histogram(
             "fabricmon_poll_duration_seconds",
             "Time to poll one target",

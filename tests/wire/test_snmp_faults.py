@@ -13,6 +13,7 @@ import pytest
 from support.snmp_faulty import COMMUNITY, FaultyAgent, faulty, pdu, rewrite, switch
 from support.snmp_targets import collector, credential, target
 
+from fabricmon.collectors.snmp.fast_path.wire import Refused
 from fabricmon.errors import PollError, Reason
 from fabricmon.formats.snmp import ErrorStatus, PduType
 from fabricmon.model.readings import State
@@ -34,9 +35,10 @@ def here(agent: FaultyAgent, folder: Path, name: str = "leaf1") -> Target:
     return target(agent.address, credential(folder, {"community": COMMUNITY}), name)
 
 
-def refused(snmp: SnmpCollector) -> float:
-    """How many replies were not used."""
-    return snmp._context.report.metrics.events.labels("reply_refused")._value.get()
+def refused(snmp: SnmpCollector, *reasons: str) -> float:
+    """How many replies were not used, for these reasons or for any."""
+    counter = snmp._context.report.metrics.replies_refused
+    return sum(counter.labels("snmp", reason)._value.get() for reason in reasons or list(Refused))
 
 
 def assert_whole(agent: FaultyAgent, poll: Poll) -> None:
@@ -150,7 +152,7 @@ async def test_double_and_late_replies_are_counted_and_harmless(tmp_path: Path) 
         agent.fault = fault
         for _ in range(2):
             assert_whole(agent, await snmp.poll(here(agent, tmp_path)))
-        assert refused(snmp) > 2
+        assert refused(snmp, "late") > 2
 
 
 async def test_forged_replies_are_refused(tmp_path: Path) -> None:
@@ -169,7 +171,8 @@ async def test_forged_replies_are_refused(tmp_path: Path) -> None:
 
         agent.fault = fault
         assert_whole(agent, await snmp.poll(here(agent, tmp_path)))
-        assert refused(snmp) > 0
+        assert refused(snmp, "forged") > 0
+        assert refused(snmp, "untrusted") > 0
     forger.close()
 
 
@@ -193,7 +196,7 @@ async def test_garbled_replies_are_asked_for_again(tmp_path: Path) -> None:
             with contextlib.suppress(PollError):
                 poll = await asyncio.wait_for(snmp.poll(here(agent, tmp_path)), 20)
                 assert sum(poll.lost.values()) > 0
-        assert refused(snmp) > 5
+        assert refused(snmp, "malformed", "untrusted", "late") > 5
         agent.fault = lambda _request, reply: [reply]
         for device in snmp._devices.values():
             device.doubtful = True

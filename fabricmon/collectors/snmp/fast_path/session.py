@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from fabricmon.collectors.snmp.fast_path.asks import Ask, Reading
 from fabricmon.collectors.snmp.fast_path.security import WORDS, Usm
+from fabricmon.collectors.snmp.fast_path.wire import Refused
 from fabricmon.collectors.snmp.reference import no_answer
 from fabricmon.errors import FormatError, PollError, Reason
 from fabricmon.formats import snmp, snmp_usm
@@ -181,7 +182,7 @@ class FastSession:
         try:
             pdu = snmp.decode(payload, at)
         except FormatError as error:
-            self._wire.refuse(self.name, str(error))
+            self._wire.refuse(self.name, Refused.MALFORMED, str(error))
             ask.future.set_exception(
                 PollError(Reason.MALFORMED, f"{self.name}: a reply that is not SNMP: {error}")
             )
@@ -284,7 +285,7 @@ class FastSession:
     def garbled(self, ask: Ask, why: str) -> None:
         """A reply that is no SNMP: not an answer, so ask again, a few times."""
         assert ask.reading is not None
-        self._wire.refuse(self.name, why)
+        self._wire.refuse(self.name, Refused.MALFORMED, why)
         if ask.garbled >= _MAX_GARBLED:
             ask.reading.hole(ask.places, Reason.MALFORMED)
         else:

@@ -11,6 +11,7 @@ import asyncio
 import secrets
 import socket
 from collections import deque
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from fabricmon.collectors.snmp.fast_path.asks import land
@@ -34,6 +35,19 @@ _LATEST_FLUSH_S = 0.005
 _MAX_DATAGRAM = 65_535
 _BOOKKEEPING = 1_000
 """What the kernel counts for a datagram besides its octets."""
+
+
+class Refused(StrEnum):
+    """Why a reply was not used. Closed: it becomes a metric label."""
+
+    LATE = "late"
+    """Nobody waits for it (any more): late, double, or never asked for."""
+    FORGED = "forged"
+    """It came from another address than it was asked of."""
+    UNTRUSTED = "untrusted"
+    """Of another community or engine, or not signed as it must be."""
+    MALFORMED = "malformed"
+    """Not SNMP."""
 
 
 class Wire:
@@ -161,12 +175,12 @@ class Wire:
             try:
                 ask = self._pending.get(message_key(data))
             except IndexError:
-                self.refuse(str(address[0]), "malformed")
+                self.refuse(str(address[0]), Refused.MALFORMED)
                 continue
             if ask is None:
-                self.refuse(str(address[0]), "late, double, or never asked for")
+                self.refuse(str(address[0]), Refused.LATE)
             elif address != ask.session.address and address[:2] != ask.session.address:
-                self.refuse(ask.session.name, "forged: it came from another address")
+                self.refuse(ask.session.name, Refused.FORGED)
             else:
                 self._take(ask, data, now)
         return _BATCH
@@ -182,7 +196,7 @@ class Wire:
                 self._send(ask, now)
             return
         except (FormatError, IndexError) as error:
-            self.refuse(session.name, str(error))
+            self.refuse(session.name, Refused.UNTRUSTED, str(error))
             return
         self._drop(ask)
         session.heard(ask, now)
@@ -191,9 +205,11 @@ class Wire:
         else:
             self._arrived.append((ask, payload, at))
 
-    def refuse(self, subject: str, why: str) -> None:
+    def refuse(self, subject: str, reason: Refused, why: str = "") -> None:
         """Count a reply that was not used."""
-        self._context.report.emit(Event.REPLY_REFUSED, subject, why=why)
+        report = self._context.report
+        report.metrics.replies_refused.labels("snmp", reason.value).inc()
+        report.emit(Event.REPLY_REFUSED, subject, reason=reason.value, why=why)
 
     def _flush(self) -> None:
         """Decode what has arrived and let the sessions go on."""
