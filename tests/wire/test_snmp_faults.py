@@ -176,6 +176,31 @@ async def test_forged_replies_are_refused(tmp_path: Path) -> None:
     forger.close()
 
 
+@pytest.mark.parametrize("any_source", [True, False])
+async def test_an_agent_with_several_addresses_is_read_where_that_is_allowed(
+    tmp_path: Path, *, any_source: bool
+) -> None:
+    """Replies from another address are refused, unless the config says that agents do so."""
+    other = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    settings = {"any_source": any_source, "timeout": 0.1, "retries": 0}
+    async with faulty() as agent, collector(here(agent, tmp_path), **settings) as snmp:
+        await snmp.poll(here(agent, tmp_path))
+        own = next(iter(snmp._wire._sockets.values())).getsockname()[1]
+
+        def fault(_request: bytes, reply: bytes) -> list[bytes]:
+            other.sendto(reply, ("127.0.0.1", own))
+            return []
+
+        agent.fault = fault
+        if any_source:
+            assert_whole(agent, await snmp.poll(here(agent, tmp_path)))
+        else:
+            with pytest.raises(PollError):
+                await snmp.poll(here(agent, tmp_path))
+            assert refused(snmp, "forged") > 0
+    other.close()
+
+
 async def test_garbled_replies_are_asked_for_again(tmp_path: Path) -> None:
     """Replies with random octets changed never raise, never hang, and are counted."""
     rng = random.Random(5)

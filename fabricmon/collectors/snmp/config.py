@@ -47,6 +47,9 @@ class SnmpConfig(Settings):
     """Requests a second to one device at most; 0: as fast as it answers."""
     receive_buffer: Size = 4 << 20
     """Asked of the kernel; requests in flight are kept to what it grants."""
+    any_source: bool = False
+    """Take replies from another address than the one asked: some agents have several. The request
+    id must still be right."""
     enrich_interval: Duration = 600.0
     """How often names, speeds and neighbours are read again without being told to."""
     queues: list[Annotated[int, Field(ge=0, le=15)]] = []

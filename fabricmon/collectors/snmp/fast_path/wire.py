@@ -179,7 +179,7 @@ class Wire:
                 continue
             if ask is None:
                 self.refuse(str(address[0]), Refused.LATE)
-            elif address != ask.session.address and address[:2] != ask.session.address:
+            elif address[:2] != ask.session.address and not self._config.any_source:
                 self.refuse(ask.session.name, Refused.FORGED)
             else:
                 self._take(ask, data, now)
