@@ -21,15 +21,10 @@ from support.fabrics import Run as HandRun
 from support.fabrics import leaf_spine
 
 from fabricmon.api import Context
-from fabricmon.detect import ForestConfig, ForestDetector
-from fabricmon.diagnose import DiagnoseConfig, Diagnoser
+from fabricmon.app import make_pipeline
 from fabricmon.evaluate import Run, Watcher, baselines, score
-from fabricmon.model.ports import PortTable
 from fabricmon.model.topology import Job, PortId, Technology
-from fabricmon.model.window import Window
-from fabricmon.normalize import Normalizer
 from fabricmon.runtime.offline import drive
-from fabricmon.runtime.pipeline import Pipeline, Stages
 from fabricmon.selfmon import Reporter
 from fabricmon.simulate.campaign import KINDS, Episode, episode, healthy_run
 from fabricmon.testing import ManualClock
@@ -133,19 +128,8 @@ def play(case: Case) -> Run | None:
         return None
     clock = ManualClock()
     context = Context(clock, Reporter(clock))
-    table = PortTable()
-    forest, diagnose = ForestConfig(), DiagnoseConfig()
-    stages = Stages(
-        table,
-        Normalizer(table, "bench", context),
-        Window(),
-        ForestDetector(forest, context),
-        Diagnoser(diagnose, "bench", context),
-        forest,
-        diagnose,
-    )
     watcher = Watcher()
-    drive(made.simulation.items(), Pipeline("bench", stages, context), watcher.see)
+    drive(made.simulation.items(), make_pipeline("bench", context), watcher.see)
     name = f"{case.kind} {case.seed} {case.group}"
     return watcher.run(name, made.labels, group=case.group)
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 RECENT = 36
 """Polls over which breaks of a link are counted."""
 _STILL = 1e-4
+_LOSS_POLLS = 6
 _CATCH_UP = 1.4
 """Times the usual traffic in the poll after a silence: the cache of the poll before came late."""
 _NEVER = np.iinfo(np.int64).max
@@ -26,6 +27,14 @@ def _grown(array: NDArray[Any], n: int, fill: float) -> NDArray[Any]:
         return array
     pad = np.full((*array.shape[:-1], more), fill, array.dtype)
     return np.concatenate([array, pad], axis=-1)
+
+
+def _loses(view: FabricView) -> bool:
+    """Whether anything was lost or sent again of late, anywhere: a link that breaks loses."""
+    return any(
+        bool((np.nan_to_num(view.window.past(name, _LOSS_POLLS)) > 0).any())
+        for name in ("resent", "drops", "errors")
+    )
 
 
 class Memory:
@@ -60,12 +69,12 @@ class Memory:
         self.onset = np.where(held, np.minimum(self.onset, view.window.ticks), _NEVER)
 
     def _latch(self, view: FabricView) -> None:
-        """A surge of pauses that ends in complete silence is a pause that never ended."""
+        """A surge of pauses, then complete silence: a pause that never ended, or is renewed."""
         sent = view.window.now("tx_use")
-        surge = view.window.past("rx_pause", 3)
+        surge = np.nan_to_num(view.window.past("rx_pause", 3))
         past = np.nan_to_num(view.levels.high("rx_pause"))
-        told = (np.nan_to_num(surge) > 3 * past + 10).any(axis=0)
-        was_used = np.nan_to_num(view.usual_use) > 0.02
+        told = (surge > 3 * past + 10).any(axis=0)
+        was_used = (np.nan_to_num(view.usual_use) > 0.02) | (surge > 3 * past + 10).all(axis=0)
         silent = sent <= _STILL
         estimated = view.frame.ratios.estimated
         self.latched = silent & was_used & estimated & (self.latched | told)
@@ -74,7 +83,8 @@ class Memory:
         """A break: a down was counted, the state fell, or a silence of both directions ended.
 
         A device that renews its counters late looks silent too, but then it catches up: what it
-        had not told comes on top. A link that was down has nothing to tell afterwards.
+        had not told comes on top; a link that was down has nothing to tell afterwards. And a job
+        may rest: only a silence in which something was lost is a break.
         """
         up = view.frame.gauges.get("oper_up")
         downs = view.frame.rate_of("link_downed")
@@ -86,7 +96,8 @@ class Memory:
             self._up = np.where(np.isnan(up), self._up, up)
         told |= view.shape.at_peer(told.astype(np.float32), 0.0) > 0
         silent = self._alone_silent(view) & ~told
-        broke |= self._silent & ~silent & ~self._catches_up(view)
+        if _loses(view):
+            broke |= self._silent & ~silent & ~self._catches_up(view)
         self._silent = silent
         self._broken[view.window.ticks % RECENT] = broke
 

@@ -31,7 +31,8 @@ class FlappingLink:
         "cable; check both ends' firmware and the auto-negotiation and FEC settings."
     )
     limits: ClassVar[str] = (
-        "Without link-down counters or port state, gaps shorter than half a poll are not seen."
+        "Without link-down counters or port state, gaps shorter than half a poll are not seen, and "
+        "a silent link counts as broken only where loss or retransmission is counted somewhere."
     )
 
     def findings(self, view: FabricView) -> Sequence[Finding]:

@@ -52,6 +52,8 @@ class Track:
         self._latest: dict[IncidentKind, Finding] = {}
         self._held = np.zeros(0, np.float32)
         self._claims = 0
+        self._sure: defaultdict[IncidentKind, float] = defaultdict(float)
+        self._times: defaultdict[IncidentKind, int] = defaultdict(int)
 
     def begin_tick(self) -> None:
         """No claim yet at this tick."""
@@ -65,6 +67,8 @@ class Track:
         self.last_ns = view.frame.time_ns
         self._claims += 1
         self._kinds[finding.kind, finding.reason] += finding.confidence
+        self._sure[finding.kind] += finding.confidence
+        self._times[finding.kind] += 1
         for rank, cause in enumerate(finding.causes):
             place = self._place(cause)
             self._weight[finding.kind, *place] += finding.confidence * 0.5**rank
@@ -160,7 +164,8 @@ class Track:
         if SEVERITY_ORDER[finding.severity] > SEVERITY_ORDER[incident.severity]:
             incident.severity = finding.severity
         incident.causes = self._causes(kind, config.max_causes)
-        incident.confidence = min(finding.confidence * (0.5 + 0.5 * share), 1.0)
+        sure = self._sure[kind] / self._times[kind]
+        incident.confidence = min(sure * (0.5 + 0.5 * share), 1.0)
         incident.victims = self._victims(config, view)
         incident.evidence, incident.advice = finding.evidence, finding.advice
         incident.anomaly_score = max(incident.anomaly_score, finding.anomaly_score)

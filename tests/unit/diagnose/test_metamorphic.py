@@ -7,16 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from support.rules_only import incidents
 
-from fabricmon.diagnose import DiagnoseConfig, Diagnoser
 from fabricmon.model.incident import IncidentKind
-from fabricmon.model.ports import PortTable
 from fabricmon.model.readings import PortSet, ReadingBatch, State
-from fabricmon.model.snapshot import Scores
 from fabricmon.model.stream import Tick
 from fabricmon.model.topology import Link, PortId, Topology
-from fabricmon.model.window import Window
-from fabricmon.normalize import Normalizer
 from fabricmon.simulate import load
 
 if TYPE_CHECKING:
@@ -33,24 +29,7 @@ SCENARIOS = ("incast", "slow-receiver-ib")
 
 def worst(items: Iterable[Item], context: Context) -> Incident:
     """The first incident in the product's order. Rules alone: the forest is not asked."""
-    table, window = PortTable(), Window()
-    normalizer = Normalizer(table, "fabric", context)
-    diagnoser = Diagnoser(DiagnoseConfig(), "fabric", context)
-    topology = Topology()
-    found: dict[str, Incident] = {}
-    for item in items:
-        if isinstance(item, Topology):
-            topology = item
-            table.adopt(item)
-            normalizer.adopt(item.intent)
-        elif isinstance(item, ReadingBatch):
-            normalizer.absorb(item)
-        elif isinstance(item, Tick):
-            window.push(normalizer.tick(item.time_ns, item.interval_s))
-            calm = np.zeros(len(table), np.float32)
-            diagnosis = diagnoser.diagnose(window, Scores(calm, calm > 1), table, topology)
-            found.update({i.id: i for i in (*diagnosis.open, *diagnosis.closed)})
-    return min(found.values(), key=lambda incident: incident.sort_key())
+    return min(incidents(items, context), key=lambda incident: incident.sort_key())
 
 
 def _renamed(name: str) -> str:
