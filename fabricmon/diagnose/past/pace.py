@@ -26,8 +26,6 @@ LEARN = 24
 _QUIET = 0.005
 _SLOWED = 0.85
 """Share of its usual traffic below which a job counts as slow."""
-_MOSTLY = 0.8
-"""The past lag is what four of five polls stayed below: the first late polls are among them."""
 _SAME = 1.4
 """Two halves of a span whose traffic differs by less are one pace."""
 _SEEN = 12
@@ -41,7 +39,7 @@ class Lag:
     rows    int[H]    one network card of each host
     cards   int[C]    all of them
     lag     float[H]  how far each host fell behind the others and caught up again
-    past    float[H]  what such lags mostly were before
+    past    float[H]  the largest such lag before
     pace    float     traffic of the job now, as a share of its usual traffic
     steady  bool      the pace has been about the same for some polls
     even    float     spread of that share between its hosts
@@ -105,19 +103,19 @@ class Beat:
         pace = float(np.median(recent))
         if pace < _SLOWED:
             self._slow[(self._polls - 1 - np.arange(SPAN // 2)) % KEPT] = True
+            self._lags[(self._polls - 1 - np.arange(SPAN)) % KEPT] = np.nan
         else:
             self._lags[(self._polls - 1) % KEPT] = lag
         past = self._recent(self._lags, SPAN, KEPT)
         past = past[~np.isnan(past).any(axis=1)]
         if len(past) < _SEEN:
             return None
-        rank = int(_MOSTLY * (len(past) - 1))
         halves = [float(half.mean()) for half in np.array_split(together[-span:], 2)]
         return Lag(
             self.rows,
             self.cards,
             lag,
-            np.partition(past, rank, axis=0)[rank],
+            past.max(axis=0),
             pace,
             max(halves) < _SAME * min(halves),
             float(np.subtract(*np.quantile(recent, [0.9, 0.1]))),

@@ -24,8 +24,8 @@ _HALVED = 0.55
 """Share of its usual traffic from which a job is slow beyond what a new phase explains."""
 _STOPPED = 0.1
 """Below this a job has ended or pauses."""
-_ALSO_SLOWER = 0.8
-"""Another job below this share means that something changed for both."""
+_ALSO_SLOWER = 0.85
+"""Two jobs below this share: something changed for both, and no host of one is the reason."""
 _EVEN = 0.15
 
 
@@ -50,14 +50,15 @@ class CollectiveStall:
         "see who sends last; jobs of fewer than four hosts are not judged."
     )
 
-    opens_after: ClassVar[int] = 2
+    opens_after: ClassVar[int] = 3
 
     def findings(self, view: FabricView) -> Sequence[Finding]:
         """One finding per job that waits for a host."""
-        found = []
-        slowed = sum(lag.pace < _ALSO_SLOWER for lag in view.lags.values())
+        found: list[Finding] = []
+        if sum(lag.pace < _ALSO_SLOWER for lag in view.lags.values()) > 1:
+            return found
         for name, lag in view.lags.items():
-            halved = slowed == 1 and self._halved(lag)
+            halved = self._halved(lag)
             late = self._last(lag, sure=halved)
             if (late is not None or halved) and not self._troubled(view, lag):
                 found.append(self._finding(view, name, lag, late))

@@ -90,7 +90,7 @@ class Tracker:
         incident, config = track.incident, self._config
         if incident is None:
             needed = self._opens_after.get(track.kind, config.open_after)
-            if track.due(needed, config.open_within):
+            if track.due(needed, self._within(needed)):
                 opened = track.open(self._fabric, config, view)
                 self._report.emit(
                     Event.INCIDENT_OPENED, opened.id, kind=opened.kind.value, fabric=self._fabric
@@ -113,4 +113,8 @@ class Tracker:
     def _alive(self, track: Track) -> bool:
         if track.incident is not None:
             return track.incident.state is not IncidentState.CLOSED
-        return track.misses < self._config.open_within
+        return track.misses < self._within(self._opens_after.get(track.kind, 1))
+
+    def _within(self, needed: int) -> int:
+        """Among how many of the latest polls so many claims must be."""
+        return max(self._config.open_within, 2 * needed if needed > 2 else 0)
