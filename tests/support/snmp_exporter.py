@@ -42,9 +42,21 @@ class Exporter:
         return {name: float(value) for name, _, value in pairs}
 
 
-def module(mapping: str, counters: Iterable[str], community: str, *, old: bool) -> dict[str, Any]:
+_NAMES = {
+    "name": "ifName",
+    "oid": "1.3.6.1.2.1.31.1.1.1.1",
+    "type": "DisplayString",
+    "help": "names of ports",
+    "indexes": [{"labelname": "port", "type": "gauge"}],
+}
+
+
+def module(
+    mapping: str, counters: Iterable[str], community: str, *, old: bool, names: bool = False
+) -> dict[str, Any]:
     """The configuration that walks what the mapping reads for these counters."""
-    walk, metrics = [], []
+    metrics = [_NAMES] if names else []
+    walk = [metric["oid"] for metric in metrics]
     profile = SnmpMappings().profile(mapping)
     for counter in counters:
         row = next(row for row in profile.by_counter[counter] if not row.queue)
@@ -75,14 +87,15 @@ def module(mapping: str, counters: Iterable[str], community: str, *, old: bool) 
 
 @contextlib.contextmanager
 def exporter(
-    folder: Path, mapping: str, counters: Iterable[str], community: str
+    folder: Path, mapping: str, counters: Iterable[str], community: str, *, names: bool = False
 ) -> Iterator[Exporter]:
-    """Run the exporter."""
+    """Run the exporter; with `names` it also reads what each port is called (`ifName`)."""
     program = require("prometheus-snmp-exporter")
     counters = list(counters)
     config = folder / "snmp.yml"
     for old in (False, True):
-        config.write_text(json.dumps(module(mapping, counters, community, old=old)))
+        written = module(mapping, counters, community, old=old, names=names)
+        config.write_text(json.dumps(written))
         check = [program, f"--config.file={config}", "--dry-run"]
         if subprocess.run(check, capture_output=True, check=False).returncode == 0:
             break
