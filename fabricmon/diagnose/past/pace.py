@@ -24,7 +24,7 @@ SPAN = 16
 LEARN = 24
 """Polls of a job before anything is said of it."""
 _QUIET = 0.005
-_SLOWED = 0.85
+_SLOWED = 0.7
 """Share of its usual traffic below which a job counts as slow."""
 _SAME = 1.4
 """Two halves of a span whose traffic differs by less are one pace."""

@@ -27,6 +27,8 @@ _STOPPED = 0.1
 _ALSO_SLOWER = 0.85
 """Two jobs below this share: something changed for both, and no host of one is the reason."""
 _EVEN = 0.15
+_ALONE, _ALONE_PACE = 3.0, 0.8
+"""A host so many times further behind than the next one, in a job that slow, needs no past."""
 
 
 class CollectiveStall:
@@ -81,9 +83,10 @@ class CollectiveStall:
         known = np.fmax(lag.past, _BEHIND / margin)
         against = lag.lag / known if sure else lag.lag  # ranks of a tree differ in what is usual
         order = np.argsort(-against, kind="stable")
-        late = int(order[0])
-        clear = against[late] > margin * against[order[1]] and lag.lag[late] > beyond * known[late]
-        return late if clear else None
+        late, next_ = int(order[0]), int(order[1])
+        clear = against[late] > margin * against[next_] and lag.lag[late] > beyond * known[late]
+        alone = lag.pace < _ALONE_PACE and lag.lag[late] > _ALONE * max(lag.lag[next_], _BEHIND)
+        return late if clear or alone else None
 
     @staticmethod
     def _troubled(view: FabricView, lag: Lag) -> bool:
