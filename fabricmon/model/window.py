@@ -104,10 +104,11 @@ class Window:
 
     def push(self, frame: Frame) -> None:
         """Take one tick."""
-        grown = frame.n_ports - self._ring.shape[2]
-        if grown > 0:
-            pad = np.full((len(SIGNALS), self.capacity, grown), np.nan, np.float32)
-            self._ring = np.concatenate([self._ring, pad], axis=2)
+        known = self._ring.shape[2]
+        if frame.n_ports > known:
+            ring = np.empty((len(SIGNALS), self.capacity, frame.n_ports), np.float32)
+            ring[:, :, :known], ring[:, :, known:] = self._ring, np.nan
+            self._ring = ring
         slot = self.ticks % self.capacity
         self._ring[:, slot] = signals_of(frame)
         self._times[slot] = frame.time_ns

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 Where: TypeAlias = "slice | NDArray[np.intp]"
 """Which ports: a slice where their rows are adjacent, else their rows."""
 _ALL = slice(None)
+
+
+def grid(slots: Where, ports: Where) -> tuple[Any, Any]:
+    """Index of a block of slots (or groups) x ports."""
+    if isinstance(slots, slice) or isinstance(ports, slice):
+        return slots, ports
+    return slots[:, None], ports
 
 
 def seconds(store: Store, group: int) -> NDArray[np.float64]:
@@ -59,10 +66,10 @@ class Settler:
         store.early.update(store.groups[group])
         self._done(group, where, changed, anew)
 
-    def early_block(self, layout: Layout, where: slice) -> bool:
+    def early_block(self, layout: Layout, where: Where) -> bool:
         """The same for all of a layout at once, where every value just moved on; else False."""
         store = self.store
-        block = layout.slot_rows, where
+        block = grid(layout.slot_rows, where)
         state, new, old = store.state[block], store.incoming[block], store.raw[block]
         good = state == State.OK
         plain = good | (state == State.MISSING) | (state == State.UNSUPPORTED)

@@ -1,7 +1,8 @@
 """Take a reading in: find its rows and slots, refuse what is old or foreign, stage the rest.
 
 A whole reading that is newer, complete and from the known sources, which is nearly every one, is
-staged by a handful of copies; everything else goes the long way round in `_sort_out`.
+staged by a handful of copies, and so is the first one of its ports; everything else goes the long
+way round in `_sort_out`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from fabricmon.model.readings import State
+from fabricmon.normalize.settle import grid
 from fabricmon.normalize.store import NO_TIME
 
 if TYPE_CHECKING:
@@ -73,7 +75,8 @@ class Staging:
         self._table = table
         self._settler = settler
         self._layouts: dict[int, Layout] = {}
-        self._rows: dict[int, tuple[PortSet, Where]] = {}
+        self._rows: dict[int, tuple[PortSet, Where, bool]] = {}
+        """A port set's rows, and whether every port has one of its own."""
         self._usual: dict[tuple[int, int], Usual] = {}
         """What a plain reading of a port set and a layout (by id) looks like."""
         self.now_ns = NO_TIME
@@ -94,7 +97,8 @@ class Staging:
         if len(self._rows) > 65_536:  # sources that make a new set each poll must not leak
             self._rows.clear()
             self._usual.clear()
-        self._rows[id(ports)] = (ports, where)
+        own = isinstance(where, slice) or len(_first_of_each(rows)) == len(rows)
+        self._rows[id(ports)] = (ports, where, own)
         return where
 
     def stage(self, batch: ReadingBatch) -> None:
@@ -106,12 +110,13 @@ class Staging:
         whole = len(layout.kept) == len(batch.columns)
         values = batch.values if whole else batch.values[layout.kept]
         state = batch.state if whole else batch.state[layout.kept]
-        usual = self._usual_for(batch, layout, where, state)
+        own = self._rows[id(batch.ports)][2]
+        usual = self._usual_for(batch, layout, where, state) if own else None
         if usual is not None:
             self._write(layout, where, values, state, batch.time_ns)
             self._tally["unsupported"] += usual.unsupported
             self._tally["missing"] += usual.missing
-        else:
+        elif not (own and self._begin(layout, where, values, state, batch.time_ns)):
             self._sort_out(batch, layout, where, values, state)
 
     def _layout(self, columns: tuple[Column, ...]) -> Layout:
@@ -158,10 +163,10 @@ class Staging:
         Plain: newer than what is known, every value from its own source, nothing missing but what
         was never there, and nothing but movement in an earlier reading of the same tick.
         """
-        if batch.discontinuity or not isinstance(where, slice):
+        if batch.discontinuity:
             return None
         store = self._store
-        groups = layout.group_rows, where
+        groups = grid(layout.group_rows, where)
         if (batch.time_ns <= store.last[groups]).any():
             return None
         key = id(batch.ports), id(layout)
@@ -176,10 +181,10 @@ class Staging:
             return usual
         return None
 
-    def _usual_of(self, layout: Layout, where: slice, state: NDArray[np.uint8]) -> Usual | None:
+    def _usual_of(self, layout: Layout, where: Where, state: NDArray[np.uint8]) -> Usual | None:
         """What is plain from now on, if this reading is; None if something needs a look."""
         good = state == State.OK
-        sources = self._store.source[layout.slots, where]
+        sources = self._store.source[grid(layout.slot_rows, where)]
         own = sources == np.where(good, layout.sources[:, None], 0)
         if not own.all() or not good.any(axis=0).all():
             return None
@@ -195,11 +200,41 @@ class Staging:
         time_ns: NDArray[np.int64],
     ) -> None:
         store = self._store
-        slots, groups = (layout.slot_rows, where), (layout.group_rows, where)
+        slots, groups = grid(layout.slot_rows, where), grid(layout.group_rows, where)
         store.incoming[slots] = values
         store.state[slots] = state
         store.last[groups] = time_ns
         store.touched[groups] = True
+
+    def _begin(
+        self,
+        layout: Layout,
+        where: Where,
+        values: NDArray[np.uint64],
+        state: NDArray[np.uint8],
+        time_ns: NDArray[np.int64],
+    ) -> bool:
+        """Take the first reading of ports that no source has read; False if it is not that.
+
+        The long way would come to the same; but at the start every reading is of this kind.
+        """
+        store, good = self._store, state == State.OK
+        block = grid(layout.slot_rows, where)
+        if (store.last[grid(layout.group_rows, where)] != NO_TIME).any():
+            return False
+        if store.source[block].any():
+            return False
+        if not all(good[positions].any(axis=0).all() for _, positions in layout.groups):
+            return False
+        begun = np.where(good, np.uint8(State.BASELINE), state)
+        self._write(layout, where, values, begun, time_ns)
+        store.source[block] = np.where(good, layout.sources[:, None], np.uint8(0))
+        shown = values * layout.scales[:, None]
+        store.total[block] = np.where(good, shown, store.total[block])
+        for says in (State.BASELINE, State.UNSUPPORTED, State.MISSING):
+            self._tally[says.name.lower()] += int(np.count_nonzero(begun == says))
+        self._usual.clear()
+        return True
 
     def _sort_out(
         self,

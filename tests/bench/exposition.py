@@ -47,7 +47,7 @@ def run() -> Iterator[dict[str, Any]]:
     clock = SystemClock()
     exporter = PrometheusExporter(PrometheusConfig(), Context(clock, Reporter(clock)))
     registry = CollectorRegistry()
-    peer = _Peer(names[:_PEER_PORTS], frames[0])
+    peer = Peer(names[:_PEER_PORTS], frames[0])
     registry.register(peer)
     exporter.publish(snapshots[0])
     samples = _samples(exporter)
@@ -87,7 +87,7 @@ def _samples(exporter: PrometheusExporter) -> int:
     return body.count(b"\nfabricmon_port_")
 
 
-class _Peer:
+class Peer:
     """The same values through `prometheus_client`'s own families, as a custom collector."""
 
     def __init__(self, names: list[tuple[str, str]], frame: Frame) -> None:

@@ -85,7 +85,7 @@ def timed(work: Callable[[], Any]) -> tuple[float, Any]:
     return cpu_seconds() - before, result
 
 
-def _dict_loop(
+def dict_loop(
     memory: dict[tuple[int, int], tuple[int, int]], values: list[list[int]], now: int
 ) -> dict[tuple[int, int], float]:
     """What one writes first: a dict entry per series."""
@@ -139,7 +139,7 @@ def _measure(radix: int) -> dict[str, float]:
         spent["numpy"].append(timed(partial(_naive, old, fleet.values))[0])
         if tick < 3:
             some = fleet.values[:, : _PORTS // 10].tolist()
-            cost, _ = timed(partial(_dict_loop, memory, some, tick * 10 * SECOND))
+            cost, _ = timed(partial(dict_loop, memory, some, tick * 10 * SECOND))
             spent["dict"].append(cost * 10)
     return {name: median(costs[1:]) * 1000 for name, costs in spent.items()}
 
