@@ -28,6 +28,8 @@ _CLIPPED = 0.85
 _PATIENCE = 5
 """Polls in which the real end of pressure may still show itself."""
 _USED = 0.02
+_FLOWS = 0.05
+"""A port that carries less is idle rather than clipped."""
 
 
 def plateaus(view: FabricView) -> NDArray[np.bool_]:
@@ -83,7 +85,7 @@ def _clipped_beyond(view: FabricView, held: int) -> int | None:
     peak = np.fmax.reduce(view.window.past("tx_use", POLLS)[:, rows], axis=0)
     before = view.levels.high("tx_use")[rows]
     clipped = before / np.fmax(peak, np.float32(_USED))
-    clipped = np.where((peak > _USED) & np.isfinite(before), clipped, 0)
+    clipped = np.where((peak > _FLOWS) & np.isfinite(before), clipped, 0)
     if not len(rows) or float(clipped.max()) < 1.25:
         return None
     return int(rows[np.argmax(clipped)])
