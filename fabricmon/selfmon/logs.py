@@ -6,12 +6,12 @@ import logging
 import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
-import structlog
-
 from fabricmon.settings import Secret
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
+
+    import structlog
 
 _secrets: set[str] = set()
 
@@ -45,6 +45,8 @@ def configure_logging(
     `fmt` is `json`, `console` or `auto` (console on a terminal). Standard-library loggers of the
     libraries we use are routed to the same place, warnings and worse only.
     """
+    import structlog  # noqa: PLC0415 - 60 ms that commands without a log need not pay
+
     stream = stream or sys.stderr
     if fmt == "auto":
         fmt = "console" if stream.isatty() else "json"
