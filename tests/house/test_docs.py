@@ -12,6 +12,10 @@ from support import ROOT
 
 from fabricmon import app
 from fabricmon.cli import COMMANDS
+from fabricmon.mappings.snmp import SnmpMappings, oid
+from fabricmon.model.snapshot import Snapshot
+from fabricmon.runtime.offline import drive
+from fabricmon.simulate import load
 
 _PAGES = sorted(
     [*(ROOT / "docs").rglob("*.md"), *(ROOT / "deploy").rglob("*.md"), *ROOT.glob("*.md")]
@@ -68,3 +72,44 @@ def test_yaml_blocks_of_the_docs_are_good_configs() -> None:
     for block in blocks:
         document = app.yamlfile.loads(block, file="<docs>")
         app.config_file.accept(document)
+
+
+def _example(name: str, folder: Path) -> Path:
+    """The block of CONTRIBUTING.md that begins with the file's name, written to `folder`."""
+    blocks = re.findall(r"```yaml\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
+    (block,) = [b for b in blocks if b.startswith(f"# {name}\n")]
+    path = folder / Path(name).name
+    path.write_text(block)
+    return path
+
+
+def test_the_example_of_a_vendor_is_a_mapping(tmp_path: Path) -> None:
+    """It loads from a folder of one's own, fits its device, and adds to what it inherits."""
+    _example("fabricmon/mappings/snmp/acme.yaml", tmp_path)
+    mappings = SnmpMappings([tmp_path])
+    profile = mappings.choose(oid("1.3.6.1.4.1.99999.1.7"), "Acme AOS 7.2")
+    assert profile.name == "acme"
+    assert {"rx_pfc_frames", "rx_pfc_ns", "queue_discards"} <= set(profile.by_counter)
+    assert profile.by_counter.keys() > mappings.profile("generic").by_counter.keys()
+    assert profile.by_counter["rx_pfc_ns"][0].column().scale == 1000
+
+
+def test_the_example_of_a_scenario_is_told_as_it_says(tmp_path: Path) -> None:
+    """The whole pipeline finds what the example expects, in time, and nothing it forbids."""
+    simulation = load(_example("fabricmon/simulate/scenarios/slow-reader.yaml", tmp_path))
+    begun: dict[str, int] = {}
+
+    def see(snapshot: Snapshot) -> None:
+        for incident in snapshot.incidents:
+            begun.setdefault(incident.id, snapshot.tick)
+
+    pipeline = app.make_pipeline(simulation.fabric, app.make_context(quiet=True))
+    outcome = drive(simulation.items(), pipeline, see)
+    scenario = simulation.scenario
+    (expected,) = scenario.expect
+    (event,) = scenario.config.events
+    found = [i for i in outcome.worst_first() if i.kind is expected.kind]
+    assert [f"{i.cause.device}/{i.cause.port}" for i in found if i.cause] == [expected.cause]
+    assert found[0].verdict is expected.verdict
+    assert event.at < begun[found[0].id] <= event.at + expected.within
+    assert not {i.kind for i in outcome.worst_first()} & set(scenario.never)
