@@ -49,6 +49,7 @@ def test_a_reload_changes_the_page_and_a_refused_one_does_not(tmp_path: Path) ->
         assert "fabricmon.yaml:4: exporters.prometheus.series_per_port" in said
         assert daemon.samples(score)
         assert daemon.json("/api/v1/status")["last_reload_successful"] is False
-        ok = daemon.samples("fabricmon_config_last_reload_successful")
-        assert list(ok.values()) == [0.0]
+        # The page is made once a tick.
+        ok = "fabricmon_config_last_reload_successful"
+        daemon.wait(lambda: list(daemon.samples(ok).values()) == [0.0])
         assert "config_rejected" in daemon.log.read_text()
