@@ -56,6 +56,7 @@ generate: setup ## write again what is generated: rules, runbooks, dashboards, m
 	@$(BIN)/python deploy/prometheus/generate.py
 	@$(BIN)/python deploy/grafana/generate.py
 	@$(BIN)/python docs/metrics.py
+	@$(BIN)/python docs/config.py
 
 lock: ## renew requirements.lock (needs uv)
 	uv pip compile pyproject.toml --all-extras --group dev --generate-hashes --universal \
