@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from fabricmon.evaluate import Run
     from fabricmon.model.stream import Item
     from fabricmon.model.topology import Intent, Topology
+    from fabricmon.runtime.inventory import Shard
     from fabricmon.runtime.once import Outcome
     from fabricmon.web.server import WebServer
 
@@ -154,14 +155,21 @@ def _plugin(loaded: Loaded | None, group: str, kind: str, at: tuple[str | int, .
 # --- the daemon ------------------------------------------------------------------------------
 
 
-def assemble(loaded: Loaded, context: Context, *, fetch: bool = True) -> Assembly:
+def assemble(
+    loaded: Loaded, context: Context, *, fetch: bool = True, shard: Shard | None = None
+) -> Assembly:
     """Everything the config asks for, built and inert. Raises `ConfigError`.
 
     With `fetch` off, targets behind `http_sd` are left out: nothing is touched (`check`).
+    With a `shard`, only its targets are taken.
     """
     config = loaded.config
     maintenance = Maintenance(window.window() for window in config.maintenance)
-    targets = list(_targets(loaded, fetch=fetch))
+    targets = [
+        (kind, target)
+        for kind, target in _targets(loaded, fetch=fetch)
+        if shard is None or shard.owns(target.name)
+    ]
     if len(targets) > config.limits.targets:
         raise loaded.error(f"{len(targets)} targets; the limit is {config.limits.targets}")
     plans = [_plan(loaded, fabric, targets, context, maintenance) for fabric in config.fabrics]
@@ -303,12 +311,14 @@ def _make_probe(loaded: Loaded, context: Context) -> Callable[[Target, Guard], A
     return probe
 
 
-def make_daemon(loaded: Loaded, context: Context, web: WebConfig) -> tuple[Daemon, WebServer]:
-    """The daemon and its web server, inert."""
+def make_daemon(
+    loaded: Loaded, context: Context, web: WebConfig, shard: Shard | None = None
+) -> tuple[Daemon, WebServer]:
+    """The daemon and its web server, inert. With a `shard` it polls that part of the targets."""
     from fabricmon.web.server import WebServer  # noqa: PLC0415 - aiohttp, which `check` need not pay
 
-    assembly = assemble(loaded, context)
-    daemon = Daemon(assembly, lambda: assemble(_again(loaded), context), context)
+    assembly = assemble(loaded, context, shard=shard)
+    daemon = Daemon(assembly, lambda: assemble(_again(loaded), context, shard=shard), context)
     server = WebServer(web, context, daemon, daemon)
     daemon.serve(server)
     return daemon, server

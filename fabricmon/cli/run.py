@@ -20,6 +20,7 @@ from fabricmon.cli.common import config_option
     help="TLS and passwords, in the format of the Prometheus exporters.",
 )
 @click.option("--web.enable-lifecycle", "lifecycle", is_flag=True, help="Allow POST /-/reload.")
+@click.option("--shard", metavar="I/N", help="Poll only part I (from 0) of N of the targets.")
 @click.option(
     "--log.level",
     "level",
@@ -34,6 +35,7 @@ def command(
     listen: str | None,
     web_config: Path | None,
     lifecycle: bool,
+    shard: str | None,
     level: str | None,
     fmt: str | None,
 ) -> None:
@@ -42,7 +44,9 @@ def command(
     Without a config it watches an embedded simulated fabric in which faults come and go.
     """
     from fabricmon import app
+    from fabricmon.runtime.inventory import Shard
 
+    part = Shard.parse(shard) if shard is not None else None
     loaded = app.load(config)
     context = app.make_context(loaded, level=level, fmt=fmt)
     web = app.web_config(
@@ -50,7 +54,8 @@ def command(
     )
 
     async def serve() -> None:
-        daemon, server = app.make_daemon(loaded, context, web)
-        await daemon.run(lambda: click.echo(f"fabricmon listens on {server.url}"))
+        daemon, server = app.make_daemon(loaded, context, web, part)
+        what = f"fabricmon, shard {part}," if part else "fabricmon"
+        await daemon.run(lambda: click.echo(f"{what} listens on {server.url}"))
 
     asyncio.run(serve())

@@ -1,6 +1,7 @@
-"""Targets kept elsewhere: `file_sd` files and `http_sd` answers, in Prometheus' own format.
+"""Which targets there are: those kept elsewhere, and which of all a shard polls.
 
-A list of groups, `{"targets": ["leaf1:161"], "labels": {"name": "leaf1", "credential": "ro"}}`.
+Elsewhere means `file_sd` files and `http_sd` answers, in Prometheus' own format:
+a list of groups, `{"targets": ["leaf1:161"], "labels": {"name": "leaf1", "credential": "ro"}}`.
 The labels `name` (for a group of one), `credential` and `mapping` are ours; others are ignored, so
 that a file made for Prometheus serves as it is.
 """
@@ -8,8 +9,11 @@ that a file made for Prometheus serves as it is.
 from __future__ import annotations
 
 import glob
+import re
 import urllib.error
 import urllib.request
+from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -25,6 +29,8 @@ if TYPE_CHECKING:
 
 _MAX_ANSWER = 16 << 20
 _TIMEOUT_S = 10.0
+_WRITTEN = re.compile(r"([0-9]{1,4})/([0-9]{1,4})", re.ASCII)
+_MASK = (1 << 64) - 1
 
 
 class Entry(NamedTuple):
@@ -97,3 +103,48 @@ def _get(url: str, document: Document, at: tuple[str | int, ...]) -> str:
         return body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ConfigError("not UTF-8", file=url) from error
+
+
+# --- shards --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Daemon `index` (from 0) of `count`; who polls what is agreed without any talk."""
+
+    index: int
+    count: int
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        """Read `i/n`. Raises `ConfigError`."""
+        found = _WRITTEN.fullmatch(text.strip())
+        if found is None:
+            raise ConfigError(f"{text!r} is not i/n, as 0/3 for the first of three", key="--shard")
+        index, count = int(found[1]), int(found[2])
+        if index >= count:
+            last = f"the last of {count} is {count - 1}/{count}" if count else "there is none of 0"
+            raise ConfigError(f"{text!r}: shards count from 0, so {last}", key="--shard")
+        return cls(index, count)
+
+    def owns(self, target: str) -> bool:
+        """Whether this daemon polls the target of that name."""
+        return shard_of(target, self.count) == self.index
+
+    def __str__(self) -> str:
+        return f"{self.index}/{self.count}"
+
+
+def shard_of(target: str, count: int) -> int:
+    """The shard of a target, 0 to `count` - 1: the same on every machine and in every version.
+
+    Jump consistent hashing (Lamping and Veach, 2014): with one shard more, only the targets that
+    the new one takes move; the others keep their daemon, and with it their history.
+    """
+    key = int.from_bytes(blake2b(target.encode(), digest_size=8).digest(), "big")
+    shard, jump = 0, 0
+    while jump < count:
+        shard = jump
+        key = (key * 2_862_933_555_777_941_757 + 1) & _MASK
+        jump = int((shard + 1) * ((1 << 31) / ((key >> 33) + 1)))
+    return shard

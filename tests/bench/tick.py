@@ -200,7 +200,8 @@ def peer(ports: int = 1_000) -> float:
     bench.tick()
     assert bench.pipeline.latest is not None
     registry = CollectorRegistry()
-    registry.register(Peer(list(map(tuple, bench.fabric.names)), bench.pipeline.latest.frame))
+    names = [(name.device, name.port) for name in bench.fabric.names]
+    registry.register(Peer(names, bench.pipeline.latest.frame))
     memory: dict[tuple[int, int], tuple[int, int]] = {}
     costs = []
     for tick in range(4):
