@@ -1,0 +1,73 @@
+"""A device that invents ports meets the ceiling: refused, counted, and nothing else suffers."""
+
+from __future__ import annotations
+
+from support.pipelines import batch, ports
+
+from fabricmon import app, config, yamlfile
+from fabricmon.api import Context
+from fabricmon.model.stream import Tick
+from fabricmon.model.topology import Link, Node, PortId, Topology
+from fabricmon.runtime.pipeline import Pipeline
+from fabricmon_exporters.prometheus import PrometheusConfig, PrometheusExporter
+
+_S = 10**9
+_START = 1_780_000_000 * _S
+
+
+def _pipeline(context: Context, limit: int) -> Pipeline:
+    loaded = config.accept(yamlfile.loads(f"limits: {{ports: {limit}}}", file="limits.yaml"))
+    return app.make_pipeline("pod", context, loaded)
+
+
+def _refusals(context: Context) -> float:
+    registry = context.report.metrics.registry
+    labels = {"event": "ports_refused"}
+    return registry.get_sample_value("fabricmon_self_events_total", labels) or 0.0
+
+
+def test_ports_beyond_the_limit_are_refused_and_counted(context: Context) -> None:
+    """The page holds as many ports as the limit says, those read first; their rates stay right."""
+    pipeline, exporter = _pipeline(context, 4), PrometheusExporter(PrometheusConfig(), context)
+    good = ports("leaf", "1", "2", "3")
+    greedy = ports("liar", *map(str, range(100)))
+    for poll in range(3):
+        now = _START + poll * 10 * _S
+        for target, own in (("leaf", good), ("liar", greedy)):
+            pipeline.feed(batch(target, own, poll * 1000, now))
+        snapshot = pipeline.feed(Tick(now, 10.0))
+    assert snapshot is not None
+    exporter.publish(snapshot)
+    page = exporter.page({}, openmetrics=False).body.decode()
+    assert 4 == len(pipeline.table) == page.count("\nfabricmon_port_receive_bytes_total{")
+    assert 99 == pipeline.table.refused
+    assert 1 == _refusals(context), "once, not at every poll"
+    assert [100.0] * 4 == snapshot.frame.rate_of("rx_bytes").tolist()
+
+
+def test_names_that_change_at_every_poll_leave_nothing_behind(context: Context) -> None:
+    """New names in each poll are refused in each; the arrays do not grow."""
+    pipeline = _pipeline(context, 8)
+    for poll in range(5):
+        now = _START + poll * 10 * _S
+        names = (f"{poll}.{i}" for i in range(16))
+        pipeline.feed(batch("liar", ports("liar", *names), poll, now))
+        snapshot = pipeline.feed(Tick(now, 10.0))
+    assert snapshot is not None
+    assert 8 == len(pipeline.table) == snapshot.frame.n_ports
+    assert 4 * 16 + 8 == pipeline.table.refused
+    assert 5 == _refusals(context)
+
+
+def test_a_topology_beyond_the_limit_is_taken_as_far_as_it_goes(context: Context) -> None:
+    """Cables to ports without a row are left out, and the tick after it works."""
+    pipeline = _pipeline(context, 3)
+    nodes = (Node("a", "switch"), Node("b", "switch"))
+    links = tuple(Link(PortId("a", str(i)), PortId("b", str(i))) for i in range(4))
+    pipeline.feed(Topology(nodes, links))
+    pipeline.feed(batch("a", ports("a", "0", "1", "2", "3"), 0, _START))
+    snapshot = pipeline.feed(Tick(_START, 10.0))
+    assert snapshot is not None
+    assert [1, 0, -1] == pipeline.table.peer.tolist()
+    assert pipeline.table.refused > 0
+    assert 1 == _refusals(context)
