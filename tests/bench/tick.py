@@ -160,6 +160,14 @@ class Bench:
         cost |= {"absorb": absorbed - begun, "publish": done - ticked, "total": done - begun}
         return cost
 
+    def learn(self) -> list[dict[str, float]]:
+        """Ticks until every kind of port has a forest, and what each cost."""
+        costs = [self.tick()]
+        while self.pipeline.latest is None or self.pipeline.latest.scores.learning:
+            assert len(costs) < 10 * _LEARN, "the detector learns"
+            costs.append(self.tick())
+        return costs
+
     def _stages(self) -> dict[str, float]:
         registry = self.context.report.metrics.registry
         name = "fabricmon_tick_stage_duration_seconds_sum"
@@ -172,7 +180,7 @@ class Bench:
 def measure(ports: int) -> dict[str, float]:
     """Medians of what the ticks cost with forests in use and an incast going on; MiB at the end."""
     bench = Bench(ports)
-    learning = [bench.tick() for _ in range(_LEARN + 4)]
+    learning = bench.learn()
     bench.fabric.incast()
     costs = [bench.tick() for _ in range(_TICKS)]
     assert bench.pipeline.latest is not None
@@ -266,8 +274,7 @@ def profile(ports: int) -> None:
     first = cProfile.Profile()
     print(first.runcall(bench.tick))
     pstats.Stats(first).sort_stats("tottime").print_stats(25)
-    for _ in range(_LEARN + 4):
-        bench.tick()
+    bench.learn()
     bench.fabric.incast()
     print(bench.tick(), bench.tick())
     later = cProfile.Profile()
