@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fabricmon.diagnose.past.levels import TRACKED
 from fabricmon.model.ports import PortRole
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ _RISE = 0.15
 """How much more than usual a full way must carry."""
 _LEFT = 0.3
 """A way that carries less than this share of the least it ever carried was left by its traffic."""
+_KNOWN = 0.75
+"""Share of a span's polls that must be known."""
 _USED = 0.02
 _SINGLE = 0.6
 """A full way most of whose traffic is for one host is no matter of ways."""
@@ -55,6 +58,7 @@ def _took_over(view: FabricView) -> NDArray[np.bool_]:
     left, more = np.zeros(len(way), np.bool_), np.zeros(len(way), np.bool_)
     for name in ("tx_use", "tx_use_long"):
         now, low, high = levels.now(name), levels.low(name), levels.high(name)
+        now = np.where(_whole(view, *TRACKED[name]), now, np.float32(np.nan))
         left |= (low > _USED) & (now <= _LEFT * low)
         more |= (now > 1.1 * high) & (now > high + _USED)
     left &= way & ~_rerouted(view)
@@ -65,6 +69,13 @@ def _took_over(view: FabricView) -> NDArray[np.bool_]:
     peak = np.fmax.reduce(view.window.past("tx_use", 6), axis=0)
     room = (peak >= view.config.busy) | view.waited_for
     return more & room & np.isin(shape.parallel, groups)
+
+
+def _whole(view: FabricView, signal: str, span: int) -> NDArray[np.bool_]:
+    """bool[N]: enough polls are known for a level: one poll is a phase of a job and no level."""
+    known = np.isfinite(view.window.past(signal, span)).mean(axis=0)
+    whole: NDArray[np.bool_] = known >= _KNOWN
+    return whole
 
 
 def _rerouted(view: FabricView) -> NDArray[np.bool_]:

@@ -90,7 +90,11 @@ class LosslessMisconfig:
 
     @staticmethod
     def _deaf(view: FabricView, lossless: Lossless, rows: NDArray[np.intp]) -> int | None:
-        """The port of this device whose peer was asked to pause and did not."""
+        """The port of this device whose peer was asked to pause and did not.
+
+        Where nobody measures the time a port was paused, an overrun has to do as the sign of it;
+        a peer that did pause was asked too late, which is a matter of headroom.
+        """
         peers = view.shape.peer[rows]
         rows, peers = rows[peers >= 0], peers[peers >= 0]
         asked = lossless.asked_share[rows] >= _UNHEARD
@@ -98,7 +102,7 @@ class LosslessMisconfig:
         measured = ~view.frame.ratios.estimated[peers] & np.isfinite(paused)
         unheard = measured & (paused < _UNHEARD * lossless.asked_share[rows] + 1e-3)
         overrun = lossless.ingress_drops[rows] > view.config.loss * lossless.packets[rows]
-        suspects = rows[asked & (unheard | overrun)]
+        suspects = rows[asked & (unheard | (overrun & ~measured))]
         if not len(suspects):
             return None
         weight = lossless.asked_share[suspects] * np.nan_to_num(view.levels.now("rx_use")[suspects])
