@@ -17,27 +17,6 @@ if TYPE_CHECKING:
     from fabricmon.simulate import Expectation
 
 
-OPEN = {
-    "lossless-drops": "pauses that bite beside drops are told as pauses that do not",
-    "telemetry-frozen": "a device that repeats its numbers under traffic is held as silent, unsaid",
-    "benign-clock-skew": "a clock that steps back looks like a sudden imbalance for one tick",
-}
-"""Scenarios that are not told right yet, and what is told instead."""
-
-
-def _cases() -> list[object]:
-    return [
-        pytest.param(
-            scenario,
-            id=scenario.name,
-            marks=[pytest.mark.xfail(reason=OPEN[scenario.name], strict=False)]
-            if scenario.name in OPEN
-            else [],
-        )
-        for scenario in catalogue()
-    ]
-
-
 def _place(incident: Incident) -> set[str]:
     cause = incident.cause
     return {cause.device, f"{cause.device}/{cause.port}"} if cause is not None else set()
@@ -60,7 +39,7 @@ def _found(expected: Expectation, incidents: Sequence[Incident]) -> bool:
     return False
 
 
-@pytest.mark.parametrize("scenario", _cases())
+@pytest.mark.parametrize("scenario", catalogue(), ids=lambda scenario: scenario.name)
 def test_a_scenario_is_told_as_its_file_says(scenario: Scenario) -> None:
     """Kind, cause and verdict of every expected incident; no incident of a forbidden kind."""
     simulation = load(scenario)

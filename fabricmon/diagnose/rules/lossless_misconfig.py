@@ -85,8 +85,10 @@ class LosslessMisconfig:
                 yield self._finding(view, "pfc-one-sided", cause, rows, lossless.drops, 0.85)
                 continue
             worst = int(rows[np.argmax(lossless.drops[rows])])
-            cause = view.cause(worst, 0.6)
-            yield self._finding(view, "lossless-drops", cause, rows, lossless.drops, 0.6)
+            # a drop where pauses are sent is not another class's: those do not pause
+            sure = 0.85 if lossless.asked[worst] > 0 else 0.6
+            cause = view.cause(worst, sure)
+            yield self._finding(view, "lossless-drops", cause, rows, lossless.drops, sure)
 
     @staticmethod
     def _deaf(view: FabricView, lossless: Lossless, rows: NDArray[np.intp]) -> int | None:
