@@ -86,7 +86,8 @@ class Scheduler:
 
     async def start(self) -> None:
         """Begin to run jobs."""
-        logging.getLogger("apscheduler").setLevel(logging.ERROR)
+        # Failed jobs are reported by `_run`; apscheduler would only add those that a stop cancels.
+        logging.getLogger("apscheduler").setLevel(logging.CRITICAL)
         self._scheduler.start()
         self._watchdog = asyncio.create_task(self._watch(), name="clock-watchdog")
 
