@@ -9,6 +9,7 @@ import numpy as np
 
 from fabricmon.diagnose import rules
 from fabricmon.diagnose.config import DiagnoseConfig
+from fabricmon.diagnose.evidence import complete
 from fabricmon.diagnose.fabric.shape import Shape
 from fabricmon.diagnose.tracking.arbiter import arbitrate
 from fabricmon.diagnose.tracking.cost import Cost
@@ -82,7 +83,8 @@ class Diagnoser:
         self._past.memory.before(view)
         self._past.pace.update(view)
         claims = [finding for rule in self._rules for finding in self._ask(rule, view)]
-        findings = arbitrate(claims, self.config.max_causes)
+        standing = arbitrate(claims, self.config.max_causes)
+        findings = [complete(finding, view) for finding in standing]
         still, closed = self._tracker.update(findings, view)
         self._cost.update(self._tracker.tracks, view)
         self._past.memory.after(view)

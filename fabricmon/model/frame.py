@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,6 +42,18 @@ class Ratios:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Origins:
+    """Which column of a source feeds each series. Series: port counters, then queue counters x Q.
+
+    number  uint8[S,N]  from 1 into the series' `names`; 0 where nothing feeds it
+    names   [S]         the sources of each series, in the vendors' own words
+    """
+
+    number: NDArray[np.uint8] = field(default_factory=lambda: np.zeros((0, 0), np.uint8))
+    names: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Frame:
     """One tick. Only counters that some source of the fabric has take a row.
 
@@ -73,6 +85,7 @@ class Frame:
     elapsed_s: NDArray[np.float32]
     age_s: NDArray[np.float32]
     ratios: Ratios
+    origins: Origins = field(default_factory=Origins)
 
     @property
     def n_ports(self) -> int:
@@ -98,6 +111,18 @@ class Frame:
         if k is not None:
             return self.queue_rate[k]
         return np.full((self.n_ports, len(self.queues)), np.nan, np.float32)
+
+    def source_of(self, counter: str, row: int, queue: int | None = None) -> str:
+        """What a counter of one port is read from, in the vendor's own words; empty unknown."""
+        series = self.row(counter)
+        if queue is not None and queue in self.queues:
+            k = self.queue_row(counter)
+            offset = len(self.counters) + self.queues.index(queue)
+            series = None if k is None else offset + k * len(self.queues)
+        if series is None or series >= len(self.origins.names):
+            return ""
+        number, names = int(self.origins.number[series, row]), self.origins.names[series]
+        return names[number - 1] if 0 < number <= len(names) else ""
 
     def usable(self) -> NDArray[np.bool_]:
         """bool[K,N]: the value has a number."""

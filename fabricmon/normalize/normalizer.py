@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fabricmon.model.counters import BY_ID
-from fabricmon.model.frame import Frame
+from fabricmon.model.frame import Frame, Origins
 from fabricmon.model.readings import State
 from fabricmon.normalize import refresh
 from fabricmon.normalize.gauges import Gauges
@@ -224,6 +224,10 @@ class Normalizer:
             elapsed_s=elapsed_s,
             age_s=age,
             ratios=self._ratios(rate[:k], rate[k:].reshape(shape)),
+            origins=Origins(
+                store.source.copy(),
+                tuple(tuple(column.source for column in known) for known in store.columns),
+            ),
         )
 
     def _ratios(self, rate: NDArray[np.float32], queue_rate: NDArray[np.float32]) -> Ratios:

@@ -64,6 +64,7 @@ class PfcStorm:
             view.victims(victims),
             (
                 view.evidence(row, "stall", "below 0.99"),
+                view.evidence(host, "press", "below 0.99"),
                 view.evidence(row, "tx_use", "above 0 while data waits"),
                 view.evidence(row, "rx_pause"),
                 *view.tree(victims[victims != row]),

@@ -53,6 +53,7 @@ class SlowReceiver:
         severe = stall >= view.config.continuous - 0.03
         evidence = (
             view.evidence(row, "stall"),
+            view.evidence(host, "press"),
             view.evidence(row, "depth"),
             view.evidence(row, "tx_use", "what its senders offer"),
         )
