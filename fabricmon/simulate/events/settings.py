@@ -88,7 +88,7 @@ class LinkDown(EventConfig):
         since = second - self.at
         span = self.down if self.period is not None else 1.0
         if self.period is not None:
-            since %= self.period
+            since = (since + 1e-6) % self.period  # a moment may be a hair before the full period
             if since >= self.down - 1e-6:
                 return
         ends = np.array([wiring.port(self.link), wiring.port(self.link) ^ 1])
