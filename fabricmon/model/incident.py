@@ -153,6 +153,8 @@ class Incident:
     maintenance: bool = False
     jobs: dict[str, float] = field(default_factory=dict)
     """Job name -> stalled GPU-seconds so far."""
+    price_per_gpu_hour: float = 0.0
+    """In the operators' currency; 0 leaves money out."""
     lost_bytes: float = 0.0
     stalled_port_seconds: float = 0.0
 
@@ -195,10 +197,7 @@ class Incident:
                 {"device": v.device, "port": v.port, "stall_ratio": round(v.stall_ratio, 4)}
                 for v in self.victims
             ],
-            "jobs": [
-                {"name": name, "stalled_gpu_seconds": round(cost, 3)}
-                for name, cost in sorted(self.jobs.items())
-            ],
+            "jobs": [self._job_json(name) for name in sorted(self.jobs)],
             "lost_bytes": round(self.lost_bytes),
             "stalled_port_seconds": round(self.stalled_port_seconds, 3),
             "evidence": [asdict(item) for item in self.evidence],
@@ -206,6 +205,13 @@ class Incident:
             "anomaly_score": round(self.anomaly_score, 4),
             "maintenance": self.maintenance,
         }
+
+    def _job_json(self, name: str) -> dict[str, Any]:
+        seconds = self.jobs[name]
+        found: dict[str, Any] = {"name": name, "stalled_gpu_seconds": round(seconds, 3)}
+        if self.price_per_gpu_hour:
+            found["cost"] = round(seconds / 3600 * self.price_per_gpu_hour, 2)
+        return found
 
 
 def _cause_json(cause: Cause) -> dict[str, Any]:

@@ -69,3 +69,5 @@ class Snapshot:
     """Incidents that closed at this tick."""
     targets: tuple[TargetStatus, ...]
     job_cost: dict[str, float]
+    job_money: dict[str, float] = field(default_factory=dict)
+    """The same in the operators' currency; empty without a price."""

@@ -120,6 +120,11 @@ def _cause(incident: Incident) -> str:
     return f"{port_text(cause)}{queue}{peer} (confidence {percent(incident['confidence'])})"
 
 
+def _money(job: Mapping[str, Any]) -> str:
+    """What the GPU time cost, where there is a price."""
+    return f" (cost {job['cost']:.2f})" if "cost" in job else ""
+
+
 def _victims(incident: Incident) -> str:
     victims = sorted(incident["victims"], key=lambda one: -one["stall_ratio"])
     if not victims:
@@ -132,7 +137,7 @@ def _victims(incident: Incident) -> str:
 
 def _cost(incident: Incident) -> str:
     jobs = [
-        f"{plain(job['name'])} lost {duration(job['stalled_gpu_seconds'])} of GPU time"
+        f"{plain(job['name'])} lost {duration(job['stalled_gpu_seconds'])} of GPU time{_money(job)}"
         for job in incident["jobs"]
     ]
     bytes_ = f"{scaled(incident['lost_bytes'], 'B')} not sent"

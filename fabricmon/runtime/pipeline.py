@@ -214,6 +214,7 @@ class Pipeline:
             tuple(diagnosis.closed),
             self.targets(),
             dict(diagnosis.job_cost),
+            dict(diagnosis.job_money),
         )
         return self.latest
 

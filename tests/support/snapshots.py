@@ -160,6 +160,7 @@ def make_snapshot(
     closed: Sequence[Incident] = (),
     targets: Sequence[TargetStatus] = (),
     job_cost: Mapping[str, float] | None = None,
+    job_money: Mapping[str, float] | None = None,
     anomaly: Sequence[float] | None = None,
     present: Sequence[bool] | None = None,
 ) -> Snapshot:
@@ -179,6 +180,7 @@ def make_snapshot(
         tuple(closed),
         tuple(targets),
         dict(job_cost or {}),
+        dict(job_money or {}),
     )
 
 

@@ -145,6 +145,13 @@ SMALL: tuple[SmallFamily, ...] = (
         "jobs",
         ("fabric", "job"),
     ),
+    SmallFamily(
+        "fabricmon_job_stalled_cost_total",
+        "counter",
+        "What that GPU time cost, in the operators' currency; only with a price per GPU hour",
+        "jobs",
+        ("fabric", "job"),
+    ),
 )
 
 
@@ -260,3 +267,6 @@ def _counts(snapshot: Snapshot, opened: dict[str, int]) -> Iterator[tuple[str, s
     for job, cost in sorted(snapshot.job_cost.items()):
         text = labels(fabric=fabric, job=job)
         yield "fabricmon_job_stalled_gpu_seconds_total", text, round(float(cost), 6)
+    for job, money in sorted(snapshot.job_money.items()):
+        text = labels(fabric=fabric, job=job)
+        yield "fabricmon_job_stalled_cost_total", text, round(float(money), 6)

@@ -150,6 +150,7 @@ class Track:
             evidence=(),
             advice="",
             anomaly_score=0.0,
+            price_per_gpu_hour=config.price_per_gpu_hour,
         )
         self.refresh(config, view)
         return self.incident

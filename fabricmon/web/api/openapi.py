@@ -74,7 +74,12 @@ _INCIDENT: dict[str, dict[str, Any]] = {
     "cause": _maybe(_object(**_CAUSE)),
     "causes_ranked": _list(_object(**_CAUSE, confidence=_NUMBER)),
     "victims": _list(_object(device=_STRING, port=_STRING, stall_ratio=_NUMBER)),
-    "jobs": _list(_object(name=_STRING, stalled_gpu_seconds=_NUMBER)),
+    "jobs": _list(
+        {
+            **_object(name=_STRING, stalled_gpu_seconds=_NUMBER),
+            "properties": {"name": _STRING, "stalled_gpu_seconds": _NUMBER, "cost": _NUMBER},
+        }
+    ),
     "lost_bytes": _NUMBER,
     "stalled_port_seconds": _NUMBER,
     "evidence": _list(

@@ -388,3 +388,13 @@ def test_new_queues_do_not_mix_up_what_is_remembered(context: Context) -> None:
     exporter.publish(make_snapshot(table, frame, tick=2))
     text = _text(exporter, collect=["ecn"])
     assert set(re.findall(r'queue="(\d)"', text)) == {"3"}
+
+
+def test_what_a_job_lost_is_told_in_money_only_with_a_price(context: Context) -> None:
+    """Without a price there is no cost series at all."""
+    exporter = _exporter(context)
+    exporter.publish(_snapshot(job_cost={"llm-1": 3600.0}))
+    assert "fabricmon_job_stalled_cost_total{" not in _text(exporter)
+    exporter.publish(_snapshot(job_cost={"llm-1": 3600.0}, job_money={"llm-1": 2.5}))
+    own = {"fabric": "pod1", "job": "llm-1"}
+    assert _value(_text(exporter), "fabricmon_job_stalled_cost_total", **own) == 2.5

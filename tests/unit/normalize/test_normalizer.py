@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from support.readings import SECOND, START, Feed, column
@@ -364,3 +366,24 @@ def test_a_fabric_without_ports_has_a_frame_too() -> None:
     assert frame.n_ports == 0
     assert frame.counters == ()
     assert frame.ratios.stall.shape == (0,)
+
+
+def test_a_series_names_the_source_that_feeds_it() -> None:
+    """The vendor's own word for the counter is known for each port; empty where there is none."""
+    feed = Feed()
+    ports = PortSet(("a",), ("p",))
+    one = replace(column("tx_bytes"), source="1.3.6.1.2.1.31.1.1.1.10")
+    feed.normalizer.absorb(
+        ReadingBatch(
+            "t",
+            ports,
+            (one,),
+            np.array([[7]], np.uint64),
+            np.zeros((1, 1), np.uint8),
+            np.array([START]),
+        )
+    )
+    frame = feed.tick(1)
+    row = int(feed.normalizer.table.rows(ports)[0])
+    assert frame.source_of("tx_bytes", row) == "1.3.6.1.2.1.31.1.1.1.10"
+    assert frame.source_of("rx_bytes", row) == ""

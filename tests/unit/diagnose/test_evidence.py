@@ -1,0 +1,35 @@
+"""Evidence can be checked by hand, at either end of the cable."""
+
+from __future__ import annotations
+
+import math
+
+from support.fabrics import Run, leaf_spine
+
+from fabricmon.model.topology import PortId
+
+SINK, HOST = PortId("leaf0", "d0"), PortId("h0-0", "nic")
+
+
+def test_a_slow_receiver_shows_raw_counters_of_both_ends_and_no_unknowns() -> None:
+    """The switch's stall, the host's own pause, and the bytes behind the use are all numbers."""
+    run = Run(leaf_spine())
+    run.ticks(40)
+    values = {"stall": {SINK: 0.6}, "press": {HOST: 0.6}, "tx_use": {SINK: 0.3}}
+    (incident,) = run.ticks(8, values).open
+    shown = {(one.counter, one.device): one for one in incident.evidence}
+    assert shown["press", HOST.device].value > 0.5
+    assert shown["stall", SINK.device].value > 0.5
+    assert shown["tx_bytes", SINK.device].unit.endswith("/s")
+    assert all(math.isfinite(one.value) for one in incident.evidence)
+
+
+def test_an_incident_costs_money_only_with_a_price() -> None:
+    """An hour of one GPU at 2.5 is told as 2.5; without a price there is no such key."""
+    run = Run(leaf_spine())
+    run.ticks(40)
+    (incident,) = run.ticks(8, {"stall": {SINK: 0.6}, "tx_use": {SINK: 0.3}}).open
+    incident.jobs = {"llm": 3600.0}
+    assert incident.to_json()["jobs"] == [{"name": "llm", "stalled_gpu_seconds": 3600.0}]
+    incident.price_per_gpu_hour = 2.5
+    assert incident.to_json()["jobs"][0]["cost"] == 2.5
