@@ -175,6 +175,10 @@ async def test_a_slow_receiver_seen_from_both_ends(
     devices = {evidence.device for evidence in incident.evidence}
     assert "leaf1" in devices
     assert devices & set(SEEN_HOSTS)
+    own = [e for e in incident.evidence if (e.device, e.port) == ("host9", "eth0")]
+    assert any(e.counter == "press" and e.source for e in own)
+    there = [e for e in incident.evidence if (e.device, e.port) == ("leaf1", "Ethernet2")]
+    assert any(e.counter == "tx_bytes" and e.source for e in there)
     row = snapshot.table.row(PortId("host9", "eth0"))
     assert row is not None
     assert snapshot.frame.ratios.press[row] > 0.3
