@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 RECENT = 36
 """Polls over which breaks of a link are counted."""
 _STILL = 1e-4
+_FRAMES = np.float32(20_000)
+"""Bytes: a queue of a few frames is on its way, not stuck."""
 _LOSS_POLLS = 6
 _CATCH_UP = 1.4
 """Times the usual traffic in the poll after a silence: the cache of the poll before came late."""
@@ -69,7 +71,7 @@ class Memory:
         self.onset = np.where(held, np.minimum(self.onset, view.window.ticks), _NEVER)
 
     def _latch(self, view: FabricView) -> None:
-        """A surge of pauses, then complete silence: a pause that never ended, or is renewed."""
+        """Silence that is no rest: after a surge of pauses, or with a queue that cannot leave."""
         sent = view.window.now("tx_use")
         surge = np.nan_to_num(view.window.past("rx_pause", 3))
         past = np.nan_to_num(view.levels.high("rx_pause"))
@@ -77,7 +79,16 @@ class Memory:
         was_used = (np.nan_to_num(view.usual_use) > 0.02) | (surge > 3 * past + 10).all(axis=0)
         silent = sent <= _STILL
         estimated = view.frame.ratios.estimated
+        told = told | self._stuck(view)
         self.latched = silent & was_used & estimated & (self.latched | told)
+
+    @staticmethod
+    def _stuck(view: FabricView) -> NDArray[np.bool_]:
+        """bool[N]: two polls without a byte sent, and more than ever stands in the queue."""
+        past = np.fmax(np.nan_to_num(view.levels.high("depth")), _FRAMES)
+        stands = np.all(view.window.past("depth", 2) > past, axis=0)
+        stuck: NDArray[np.bool_] = stands & np.all(view.window.past("tx_use", 2) <= _STILL, axis=0)
+        return stuck
 
     def _count_breaks(self, view: FabricView) -> None:
         """A break: a down was counted, the state fell, or a silence of both directions ended.

@@ -70,8 +70,8 @@ class TelemetryStale:
         """bool[D]: devices that count nothing anywhere while their neighbours send to them."""
         devices = len(view.shape.is_host)
         polls = view.config.stale_after
-        counted = [np.nan_to_num(view.window.past(n, polls)) for n in ("rx_use", "tx_use")]
-        moves = np.logical_or(*((polled > 0).any(axis=0) for polled in counted))
+        got, sent = view.window.past("rx_use", polls), view.window.past("tx_use", polls)
+        moves = np.any(np.fmax(got, sent) > 0, axis=0)
         told = np.bincount(view.shape.node, self._unseen(view) > _SENT, devices)
         frozen: NDArray[np.bool_] = told >= _WITNESSES
         frozen &= np.bincount(view.shape.node, moves, devices) == 0
