@@ -33,3 +33,12 @@ def test_an_incident_costs_money_only_with_a_price() -> None:
     assert incident.to_json()["jobs"] == [{"name": "llm", "stalled_gpu_seconds": 3600.0}]
     incident.price_per_gpu_hour = 2.5
     assert incident.to_json()["jobs"][0]["cost"] == 2.5
+
+
+def test_an_incident_carries_the_largest_score_of_its_ports() -> None:
+    """What the detector says of the port that a rule claims is told with the incident."""
+    run = Run(leaf_spine())
+    run.ticks(40)
+    run.alarms = {SINK: 0.75}
+    (incident,) = run.ticks(8, {"stall": {SINK: 0.6}, "tx_use": {SINK: 0.3}}).open
+    assert incident.anomaly_score == 0.75

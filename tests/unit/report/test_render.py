@@ -72,6 +72,14 @@ def test_times_and_costs_are_readable() -> None:
     assert "22:13:20 UTC to 2023-11-14 22:14:20 UTC" in " ".join(render([closed]).split())
 
 
+def test_money_is_told_with_a_price() -> None:
+    """GPU time that was lost has its cost behind it, and no word about money without a price."""
+    priced = _incident(jobs={"llm-1": 1800.0}, price_per_gpu_hour=3.0)
+    text = " ".join(render([priced]).split())
+    assert "llm-1 lost 30 min of GPU time (cost 1.50);" in text
+    assert "(cost" not in " ".join(render([_incident(jobs={"llm-1": 1800.0})]).split())
+
+
 def test_a_verdict_can_be_that_it_is_not_the_fabric() -> None:
     """With no cause to be named, too."""
     incident = make_incident(
