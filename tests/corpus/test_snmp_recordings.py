@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pytest
-from support import samples
+from support import SAMPLES, samples
 
 from fabricmon.collectors.snmp import lldp
 from fabricmon.collectors.snmp.ports import PortIndex
@@ -195,7 +195,7 @@ def replay(path: Path) -> Replayed:
 
 def recordings() -> list[str]:
     """Names of all recordings; one that says so where the corpus is absent."""
-    root = Path(__file__).parents[2].parent / "shared" / "samples" / "snmp"
+    root = SAMPLES / "snmp"
     found = sorted(str(p.relative_to(root).with_suffix("")) for p in root.rglob("*.snmprec"))
     return found or ["absent"]
 

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
+SAMPLES = Path(os.environ.get("FABRICMON_SAMPLES", ROOT.parent / "shared" / "samples"))
+"""Where the corpus of real device data is, if it is here."""
 
 
 def _absent(what: str) -> None:
@@ -29,8 +31,7 @@ def require(command: str) -> str:
 
 def samples(*parts: str) -> Path:
     """A path inside the corpus of real device data, which is never part of this repository."""
-    root = Path(os.environ.get("FABRICMON_SAMPLES", ROOT.parent / "shared" / "samples"))
-    path = root.joinpath(*parts)
+    path = SAMPLES.joinpath(*parts)
     if not path.exists():
         _absent(f"the corpus path {path}")
     return path
