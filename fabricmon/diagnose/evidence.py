@@ -72,7 +72,7 @@ def _raw(one: Evidence, row: int, view: FabricView) -> Evidence | None:
             rate = frame.rate_of(counter)[row]
         if np.isfinite(rate):
             unit = BY_ID[counter].unit
-            where = f"{unit}/s" if queue is None else f"{unit}/s in queue {queue}"
+            where = f"{unit}/s" + ("" if queue is None else f" in queue {queue}") + ", latest poll"
             source = frame.source_of(counter, row, queue)
             return Evidence(counter, one.device, one.port, float(rate), where, "", source)
     return None
