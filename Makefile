@@ -6,7 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.stamp
 
-.PHONY: help setup packages run test lint types layers format bench generate lock clean
+.PHONY: help setup packages run test lint types layers format bench chaos generate lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -51,6 +51,9 @@ format: setup ## rewrite sources in the house format
 
 bench: setup packages ## print every benchmark as JSON lines (NAME=snmp for one)
 	@$(BIN)/python tests/bench/run.py $(NAME)
+
+chaos: setup packages ## kill the daemon at 200 random moments (KILLS=n)
+	@CHAOS_KILLS=$(or $(KILLS),200) $(BIN)/python -m pytest tests/chaos $(ARGS)
 
 generate: setup ## write again what is generated: rules, runbooks, dashboards, metric reference
 	@$(BIN)/python deploy/prometheus/generate.py
