@@ -198,6 +198,7 @@ def _targets(loaded: Loaded, *, fetch: bool) -> Iterator[tuple[str, Target]]:
         name: Credential(name, written.secrets(), written.options())
         for name, written in config.credentials.items()
     }
+    names: set[tuple[str, str]] = set()
     for i, written in enumerate(config.targets):
         for entry in inventory.entries(written, loaded.document, ("targets", i), fetch=fetch):
             credential = entry.credential or written.credential
@@ -205,10 +206,14 @@ def _targets(loaded: Loaded, *, fetch: bool) -> Iterator[tuple[str, Target]]:
                 raise loaded.error(
                     f"{entry.address}: unknown credential {credential!r}", ("targets", i)
                 )
+            fabric = written.fabric or config.fabrics[0].name
+            if (fabric, entry.name) in names:
+                raise loaded.error(f"target {entry.name!r} is given twice", ("targets", i))
+            names.add((fabric, entry.name))
             yield (
                 written.collector,
                 Target(
-                    written.fabric or config.fabrics[0].name,
+                    fabric,
                     entry.name,
                     entry.address,
                     credentials.get(credential),
@@ -350,13 +355,13 @@ async def write_recording(
     loaded: Loaded, context: Context, directory: Path, seconds: float | None
 ) -> None:
     """Poll and write recordings into `directory`, for so long or until SIGTERM."""
-    written = RecordConfig(directory=directory)
-    config = loaded.config.model_copy(update={"record": written, "exporters": {}})
-    daemon = Daemon(
-        assemble(replace(loaded, config=config), context),
-        lambda: assemble(loaded, context),
-        context,
-    )
+
+    def recording(given: Loaded) -> Assembly:
+        update = {"record": RecordConfig(directory=directory), "exporters": {}}
+        config = given.config.model_copy(update=update)
+        return assemble(replace(given, config=config), context)
+
+    daemon = Daemon(recording(loaded), lambda: recording(_again(loaded)), context)
     if seconds is not None:
         asyncio.get_running_loop().call_later(seconds, daemon.request_stop)
     await daemon.run()

@@ -14,6 +14,7 @@ import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from hashlib import blake2b
+from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -95,8 +96,11 @@ def _get(url: str, document: Document, at: tuple[str | int, ...]) -> str:
     try:
         with opener.open(url, timeout=_TIMEOUT_S) as answer:
             body: bytes = answer.read(_MAX_ANSWER + 1)
-    except (OSError, ValueError) as error:
+            missing = 0 if len(body) > _MAX_ANSWER else answer.length or 0
+    except (OSError, ValueError, HTTPException) as error:
         raise document.error(f"{url}: {error}", at) from error
+    if missing:
+        raise document.error(f"{url}: the answer ends {missing} bytes early", at)
     if len(body) > _MAX_ANSWER:
         raise document.error(f"{url}: larger than {_MAX_ANSWER >> 20} MiB", at)
     try:

@@ -1,0 +1,97 @@
+"""Targets kept elsewhere: what is read, and what is refused."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from fabricmon import app, yamlfile
+from fabricmon.config import TargetConfig
+from fabricmon.errors import ConfigError
+from fabricmon.runtime.inventory import Entry, entries
+
+_DOCUMENT = yamlfile.loads("targets: []", file="fabricmon.yaml")
+
+
+@contextmanager
+def _server(answer: bytes) -> Iterator[str]:
+    """Answers every request with these bytes, whatever they are."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.wfile.write(answer)
+
+        def log_message(self, *_: object) -> None:
+            """Nothing on stderr."""
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/targets"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def _entries(**written: object) -> list[Entry]:
+    target = TargetConfig.model_validate({"collector": "snmp", **written})
+    return list(entries(target, _DOCUMENT, ("targets", 0), fetch=True))
+
+
+def test_a_file_made_for_prometheus_serves_as_it_is(tmp_path: Path) -> None:
+    """Targets and our own labels are taken, foreign labels are ignored."""
+    path = tmp_path / "switches.json"
+    path.write_text(
+        '[{"targets": ["leaf1:161"], "labels": {"name": "leaf1", "rack": "r1"}},'
+        ' {"targets": ["a", "b"], "labels": {"credential": "ro"}}]'
+    )
+    expected = [
+        Entry("leaf1", "leaf1:161"), Entry("a", "a", "ro"), Entry("b", "b", "ro"),
+    ]  # fmt: skip
+    assert expected == _entries(file_sd=[str(tmp_path / "*.json")])
+
+
+def test_http_sd() -> None:
+    """An answer of Prometheus' http_sd is a list of groups."""
+    body = b'[{"targets": ["leaf1"]}]'
+    with _server(b"HTTP/1.0 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)) as url:
+        assert [Entry("leaf1", "leaf1")] == _entries(http_sd=url)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"this is no HTTP\r\n\r\n",
+        b"HTTP/1.0 302 Found\r\nLocation: http://127.0.0.1:9/\r\n\r\n",
+        b"HTTP/1.0 500 Oops\r\n\r\n",
+        b"HTTP/1.0 200 OK\r\nContent-Length: 900\r\n\r\n[]",
+        b"HTTP/1.0 200 OK\r\n\r\n{nonsense",
+        b'HTTP/1.0 200 OK\r\n\r\n{"targets": []}',
+    ],
+)
+def test_a_broken_server_is_one_clear_error(answer: bytes) -> None:
+    """Garbage, redirects, errors and cut answers name the place they were asked from."""
+    with _server(answer) as url, pytest.raises(ConfigError) as caught:
+        _entries(http_sd=url)
+    assert "127.0.0.1" in str(caught.value)
+
+
+def test_one_name_from_two_inventories_is_refused(tmp_path: Path) -> None:
+    """Two targets of one name would share their books and their series."""
+    (tmp_path / "a.json").write_text('[{"targets": ["x"]}]')
+    config = tmp_path / "fabricmon.yaml"
+    config.write_text(
+        "targets:\n"
+        f"  - {{collector: gnmi_file, file_sd: [{tmp_path}/a.json]}}\n"
+        f"  - {{collector: gnmi_file, file_sd: [{tmp_path}/a.json]}}\n"
+    )
+    loaded = app.load(config)
+    with pytest.raises(ConfigError, match=r"targets\[1\]: target 'x' is given twice"):
+        app.assemble(loaded, app.make_context(quiet=True))
