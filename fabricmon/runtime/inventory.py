@@ -97,6 +97,9 @@ def _get(url: str, document: Document, at: tuple[str | int, ...]) -> str:
         with opener.open(url, timeout=_TIMEOUT_S) as answer:
             body: bytes = answer.read(_MAX_ANSWER + 1)
             missing = 0 if len(body) > _MAX_ANSWER else answer.length or 0
+    except urllib.error.HTTPError as error:
+        error.close()  # it holds the answer's socket
+        raise document.error(f"{url}: {error}", at) from error
     except (OSError, ValueError, HTTPException) as error:
         raise document.error(f"{url}: {error}", at) from error
     if missing:
