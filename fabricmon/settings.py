@@ -23,9 +23,7 @@ _RATE = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(?:bps|b/s|bit/s)?$", re.IGNOREC
 class Settings(BaseModel):
     """Base of every `*Config`: unknown keys are errors, values do not change after loading."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, validate_default=True
-    )
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
 
 def parse_duration(text: object) -> float:
