@@ -1,4 +1,4 @@
-"""One rule a file; this folder is the registry. Outside rules come by entry point.
+"""One rule a file. They come by entry point, the built-in ones through the same door as others.
 
 A rule is a class with `kind`, `signature`, `discriminator`, `advice`, `limits` (what
 `fabricmon explain` prints) and `findings(view)`. Its module's name is its kind.
@@ -6,8 +6,6 @@ A rule is a class with `kind`, `signature`, `discriminator`, `advice`, `limits` 
 
 from __future__ import annotations
 
-from importlib import import_module
-from pkgutil import iter_modules
 from typing import TYPE_CHECKING
 
 from fabricmon import plugins
@@ -19,15 +17,8 @@ if TYPE_CHECKING:
 
 
 def catalogue() -> dict[str, type[Rule]]:
-    """Every rule by kind: this folder's, then what is installed beside it."""
-    found: dict[str, type[Rule]] = {}
-    for module in iter_modules(__path__):
-        loaded = import_module(f"{__name__}.{module.name}")
-        rule: type[Rule] = loaded.RULE
-        found[rule.kind] = rule
-    for kind in plugins.kinds(plugins.RULES):
-        found.setdefault(kind, plugins.find(plugins.RULES, kind))
-    return found
+    """Every rule by kind."""
+    return {kind: plugins.find(plugins.RULES, kind) for kind in plugins.kinds(plugins.RULES)}
 
 
 def make(disabled: Sequence[str] = ()) -> list[Rule]:
