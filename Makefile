@@ -4,14 +4,16 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.stamp
+RUNS := $(VENV)/.runs
+TESTS := $(VENV)/.tests
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 .PHONY: help setup packages run test lint types layers format bench chaos generate lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
-$(STAMP): requirements.lock pyproject.toml
+$(RUNS): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
 	  || { echo "fabricmon needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) --version)"; exit 2; }
 	@$(PYTHON) -c 'import ensurepip' 2>/dev/null \
@@ -20,16 +22,21 @@ $(STAMP): requirements.lock pyproject.toml
 	  || { echo "venv is missing: install your system's python3-venv package"; exit 2; }
 	@echo "setting up $(VENV) (once; about a minute)"
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(INSTALL) --require-hashes -r requirements.lock
+	@$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 
-setup: $(STAMP) ## make .venv with fabricmon and every locked dependency
+$(TESTS): requirements-dev.lock $(RUNS)
+	@echo "adding what tests and checks need"
+	@$(INSTALL) --require-hashes -r requirements-dev.lock
+	@touch $@
+
+setup: $(TESTS) ## make .venv with fabricmon and everything to develop it, as locked
 
 packages: ## install the Debian packages that the wire tests talk to
 	@bash tests/install-peers
 
-run: setup ## start the daemon on an embedded simulated fabric
+run: $(RUNS) ## start the daemon on an embedded simulated fabric
 	@exec $(BIN)/fabricmon run $(ARGS)
 
 test: setup packages ## run every test (ARGS="-k name" to choose)
@@ -61,9 +68,11 @@ generate: setup ## write again what is generated: rules, runbooks, dashboards, m
 	@$(BIN)/python docs/metrics.py
 	@$(BIN)/python docs/config.py
 
-lock: ## renew requirements.lock (needs uv)
-	uv pip compile pyproject.toml --all-extras --group dev --generate-hashes --universal \
-	  --python-version 3.11 --no-header --no-emit-index-url --upgrade -o requirements.lock
+LOCK := uv pip compile --generate-hashes --universal --python-version 3.11 --no-header \
+  --no-emit-index-url --upgrade
+lock: ## renew what is locked (needs uv): what runs, and what tests need beside it
+	$(LOCK) pyproject.toml --all-extras --group build -o requirements.lock
+	$(LOCK) --group dev -c requirements.lock -o requirements-dev.lock
 
 clean: ## remove the environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage*
