@@ -64,6 +64,31 @@ def _rows(outcome: Outcome) -> Iterator[dict[str, Any]]:
             "value": value,
             "state": state,
         }
+    yield from _lacking(outcome)
+
+
+def _lacking(outcome: Outcome) -> Iterator[dict[str, Any]]:
+    """Counters the whole device lacks, one row a port as for those that some ports lack."""
+    from fabricmon.model.incident import rfc3339
+
+    assert outcome.poll is not None
+    ports = {
+        (batch.ports.device[i], batch.ports.port[i]): int(batch.time_ns[i])
+        for batch in outcome.poll.batches
+        for i in range(len(batch.ports))
+    }
+    for (device, port), time_ns in ports.items():
+        for counter in outcome.lacks:
+            yield {
+                "time": rfc3339(time_ns),
+                "target": outcome.target.name,
+                "device": device,
+                "port": port,
+                "queue": None,
+                "counter": counter,
+                "value": None,
+                "state": "unsupported",
+            }
 
 
 def _values(poll: Poll) -> Iterable[Value]:
@@ -110,3 +135,5 @@ def _print_text(outcome: Outcome) -> None:
         note = "" if state == "ok" else f"  ({state})"
         port = f"{batch.ports.device[i]}[{batch.ports.port[i]}]"
         click.echo(f"  {port}{queue} {column.counter.id} {shown}{note}")
+    for counter, why in outcome.lacks.items():
+        click.echo(f"  lacks {counter}: {why}")

@@ -18,7 +18,7 @@ from fabricmon.model.stream import PollFailure
 from fabricmon.selfmon import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from fabricmon.api import Collector, Context, Target
     from fabricmon.model.readings import Poll
@@ -141,6 +141,12 @@ class Guard:
         warmup: Callable[[], Iterable[Item]] | None
         warmup = getattr(self.collector, "warmup_items", None)
         return warmup() if warmup is not None else ()
+
+    def lacking(self, target: Target) -> Mapping[str, str]:
+        """Counters that devices of its kind have and a polled target has not, and why."""
+        lacking: Callable[[Target], Mapping[str, str]] | None
+        lacking = getattr(self.collector, "lacking", None)
+        return lacking(target) if lacking is not None else {}
 
     def status(self) -> list[TargetStatus]:
         """The books, one line a target."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fabricmon.model.stream import PollFailure
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from fabricmon.api import Target
     from fabricmon.collectors.guard import Guard
@@ -26,6 +26,8 @@ class Outcome:
     poll: Poll | None
     reason: str = ""
     message: str = ""
+    lacks: Mapping[str, str] = field(default_factory=dict)
+    """Counters that devices of its kind have and this one has not, and why."""
 
 
 async def poll_once(assembly: Assembly, only: Collection[str] = ()) -> list[Outcome]:
@@ -55,4 +57,4 @@ async def _poll(guard: Guard, target: Target) -> Outcome:
     outcome = await guard.poll(target)
     if isinstance(outcome, PollFailure):
         return Outcome(guard.kind, target, None, outcome.reason.value, outcome.message)
-    return Outcome(guard.kind, target, outcome)
+    return Outcome(guard.kind, target, outcome, lacks=guard.lacking(target))

@@ -57,6 +57,7 @@ class SimulatedCollector:
         self._next_s = 0.0
         self._started_at = 0.0
         self._pending: Interval | None = None
+        self._latest: list[ReadingBatch | PollFailure] = []
 
     async def start(self) -> None:
         """Build the fabric; second 0 is `warmup` seconds before now."""
@@ -81,6 +82,7 @@ class SimulatedCollector:
     async def stop(self) -> None:
         """Let go of the fabric."""
         self._simulation = self._intervals = self._reader = self._pending = None
+        self._latest = []
 
     def warmup_items(self) -> Iterator[Item]:
         """The stream of the time before the start: topology, readings and ticks up to now.
@@ -102,11 +104,12 @@ class SimulatedCollector:
 
     async def poll(self, target: Target) -> Poll:
         """The latest reading of every device. Raises `PollError` where none is due yet."""
+        latest: list[ReadingBatch | PollFailure] = []
         if not self._warm:
             for _ in self.warmup_items():
                 pass
+            latest = self._latest  # nobody was told of the time before: its last reading is news
         elapsed = self._context.clock.monotonic() - self._started_at
-        latest: list[ReadingBatch | PollFailure] = []
         while (interval := self._due(self._config.warmup + elapsed)) is not None:
             latest = self._read(interval)
         batches = [item for item in latest if isinstance(item, ReadingBatch)]
@@ -123,7 +126,8 @@ class SimulatedCollector:
 
     def _read(self, interval: Interval) -> list[ReadingBatch | PollFailure]:
         assert self._reader is not None, "only called while running"
-        return self._reader.read(interval)
+        self._latest = self._reader.read(interval)
+        return self._latest
 
     def _due(self, second: float) -> Interval | None:
         """The next interval, if it has ended by `second`."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 from support.snmp_exporter import exporter
 from support.snmp_targets import collector, credential, target
 from support.snmpd import Snmpd
 
+from fabricmon.cli.once import command as once
 from fabricmon.model.counters import BY_ID
 from fabricmon.model.readings import Column, PortSet, ReadingBatch, State
 from fabricmon.model.topology import Link, Node, PortFacts, PortId, Topology
@@ -199,6 +202,38 @@ async def test_version_3_is_served_to_the_collector_and_to_net_snmp(
         assert [int(value) for value in walk.values()] == sent.values[0, :4].tolist()
     finally:
         await agents.stop()
+
+
+async def test_once_says_what_a_device_lacks(tmp_path: Path) -> None:
+    """Of two switches only the wanted one is polled; what its kind counts and it does not is named.
+
+    Text has one line for each such counter, JSON a row for each port, without a value.
+    """
+    agents = SnmpAgents(topology(), flavour="nxos")
+    addresses = await agents.start([batch(1)])
+    (tmp_path / "community").write_text("public", encoding="utf-8")
+    config = tmp_path / "c.yaml"
+    config.write_text(
+        "fabrics: [{name: f}]\n"
+        f"credentials: {{ro: {{community: {{file: {tmp_path}/community}}}}}}\n"
+        "targets:\n"
+        f"- {{collector: snmp, name: t-leaf1, address: '{addresses['leaf1']}', credential: ro}}\n"
+        f"- {{collector: snmp, name: t-leaf2, address: '{addresses['leaf2']}', credential: ro}}\n",
+        encoding="utf-8",
+    )
+    asked = ["-c", str(config), "--target", "t-leaf2"]
+    try:
+        text = await asyncio.to_thread(CliRunner().invoke, once, asked)
+        rows = await asyncio.to_thread(CliRunner().invoke, once, [*asked, "-o", "json"])
+    finally:
+        await agents.stop()
+    assert (text.exit_code, rows.exit_code) == (0, 0), text.output + rows.output
+    assert "  lacks pfc_watchdog_storms: the device does not answer for it\n" in text.stdout
+    assert "lacks rx_pfc_frames" not in text.stdout
+    assert "leaf1" not in text.stdout
+    lacking = [row for row in json.loads(rows.stdout) if row["counter"] == "pfc_watchdog_storms"]
+    assert [(row["device"], row["port"]) for row in lacking] == [("leaf2", port) for port in PORTS]
+    assert {(row["value"], row["state"]) for row in lacking} == {(None, "unsupported")}
 
 
 async def test_latency_and_loss_are_added(tmp_path: Path) -> None:

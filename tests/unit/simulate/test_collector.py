@@ -72,3 +72,13 @@ async def test_faults_come_again(context: Context, clock: ManualClock) -> None:
     poll = await collector.poll(TARGET)
     assert poll.batches
     await collector.stop()
+
+
+async def test_a_first_poll_without_a_warm_up_of_its_own_gives_its_last_reading(
+    collector: SimulatedCollector,
+) -> None:
+    """Asked at once after the start, as `once` does, it tells the time just before; only once."""
+    poll = await collector.poll(TARGET)
+    assert len({device for batch in poll.batches for device in batch.ports.device}) == 40
+    with pytest.raises(PollError, match="no new reading yet"):
+        await collector.poll(TARGET)
