@@ -237,6 +237,7 @@ def _plan(
         at = next(i for i, written in enumerate(config.targets) if written.collector == kind)
         factory = _plugin(loaded, plugins.COLLECTORS, kind, ("targets", at, "collector"))
         section = loaded.section(("collectors", kind), factory.Config)
+        section = _told(section, fabric.intent.intent())
         collector = factory(section, own, context)
         guards.append(Guard(kind, collector, section, own, context, _deadline(config)))
     intent = fabric.intent.intent()
@@ -260,6 +261,13 @@ def _plan(
         jobs_s=jobs.refresh,
         close=writer.close if writer else lambda: None,
     )
+
+
+def _told(section: Settings, intent: Intent) -> Settings:
+    """A collector that may be told which priorities matter, and is not, takes the lossless ones."""
+    if getattr(section, "queues", None) == [] and intent.lossless_queues:
+        return section.model_copy(update={"queues": list(intent.lossless_queues)})
+    return section
 
 
 def _shape(

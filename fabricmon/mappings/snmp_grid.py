@@ -166,11 +166,31 @@ def build(
     `queues`: the only ones to read; empty means all. `keep`: the set in use until now; it stays the
     same object, with its order, where the same ports are still there under whatever numbers.
     """
+    return build_apart(profile, device, names, walk, queues, keep)[0]
+
+
+def build_apart(
+    profile: Profile,
+    device: str,
+    names: Mapping[int, str],
+    walk: Walk,
+    queues: Collection[int] = (),
+    keep: PortSet | None = None,
+    other_s: float = 0.0,
+) -> list[tuple[Grid, Instances]]:
+    """The same, and with `other_s` a second grid: of the queues that are left out of the first.
+
+    It is to be read every so many seconds: what flows where nothing should must not go unseen.
+    """
     ports, if_index = _port_set(device, names, keep)
     builder = _Builder(profile, if_index, walk, queues)
     for counter in CATALOGUE:
         builder.counter(counter.id)
-    return builder.grid(ports)
+    first = {NO_QUEUE, *queues} if queues else builder.queues
+    grids = [builder.grid(ports, first)]
+    if other_s and builder.queues - first:
+        grids.append(builder.grid(ports, builder.queues - first, other_s))
+    return grids
 
 
 def _port_set(
@@ -241,8 +261,6 @@ class _Builder:
                 continue
             has = True
             queue = only if only != NO_QUEUE else read[1]
-            if self._queues and queue != NO_QUEUE and queue not in self._queues:
-                continue
             if row.gate and gate.get((read[0], queue)) != row.gate.equals:
                 self._shut.add((row.counter, queue, port))
                 continue
@@ -263,17 +281,26 @@ class _Builder:
                 found[read[0], read[1]] = value
         return found
 
-    def grid(self, ports: PortSet) -> tuple[Grid, Instances]:
+    @property
+    def queues(self) -> set[int]:
+        """What was found, NO_QUEUE included."""
+        return {NO_QUEUE, *(raw.queue for raw in self._found)}
+
+    def grid(
+        self, ports: PortSet, queues: set[int], every_s: float = 0.0
+    ) -> tuple[Grid, Instances]:
+        """What was found of these queues; the sample time goes with what is read in every poll."""
         order = sorted(
-            self._found, key=lambda raw: (raw.row.entry.is_gauge, raw.code, raw.queue, raw.part)
+            (raw for raw in self._found if raw.queue in queues),
+            key=lambda raw: (raw.row.entry.is_gauge, raw.code, raw.queue, raw.part),
         )
         counts = [raw for raw in order if not raw.row.entry.is_gauge]
         gauges = [raw for raw in order if raw.row.entry.is_gauge]
-        starts, columns = self._outputs(counts)
-        clock = self._sample_times()
+        starts, columns = self._outputs(counts, every_s)
+        clock = self._sample_times() if not every_s else []
         base = np.zeros((len(order) + bool(clock), len(ports)), np.uint64)
         state = np.full(base.shape, State.UNSUPPORTED, np.uint8)
-        wanted: list[tuple[Oid, int]] = []
+        asked: list[tuple[Oid, int]] = []
         width = len(ports)
         for r, raw in enumerate(order):
             for port, (instance, value) in self._found[raw].items():
@@ -281,10 +308,10 @@ class _Builder:
                     base[r, port], state[r, port] = value, State.OK
                 else:
                     state[r, port] = State.MISSING
-                    wanted.append((instance, r * width + port))
+                    asked.append((instance, r * width + port))
         for instance, port in clock:
             state[-1, port] = State.MISSING
-            wanted.append((instance, len(order) * width + port))
+            asked.append((instance, len(order) * width + port))
         _absent_parts(state, starts, len(counts))
         grid = Grid(
             self._profile,
@@ -293,7 +320,7 @@ class _Builder:
             base,
             state,
             tuple(columns),
-            tuple(_column(raw) for raw in gauges),
+            tuple(_column(raw, every_s) for raw in gauges),
             tuple(self._lacks),
             tuple(dict.fromkeys(counter for counter, _, _ in sorted(self._shut))),
             np.array(starts, np.intp),
@@ -303,7 +330,7 @@ class _Builder:
                 for raw in gauges
             ),
         )
-        return grid, self._instances(wanted)
+        return grid, self._instances(asked)
 
     def _instances(self, wanted: list[tuple[Oid, int]]) -> Instances:
         wanted.sort()
@@ -316,12 +343,12 @@ class _Builder:
         )
 
     @staticmethod
-    def _outputs(counts: list[_Raw]) -> tuple[list[int], list[Column]]:
+    def _outputs(counts: list[_Raw], every_s: float) -> tuple[list[int], list[Column]]:
         starts, columns = [], []
         for r, raw in enumerate(counts):
             if not r or (raw.code, raw.queue) != (counts[r - 1].code, counts[r - 1].queue):
                 starts.append(r)
-                columns.append(_column(raw))
+                columns.append(_column(raw, every_s))
         return starts, columns
 
     def _sample_times(self) -> list[tuple[Oid, int]]:
@@ -339,11 +366,12 @@ def _is_high(raw: _Raw) -> bool:
     return raw.row.high is not None and raw.column == oid(raw.row.high)
 
 
-def _column(raw: _Raw) -> Column:
+def _column(raw: _Raw, every_s: float) -> Column:
     bits = 64 if raw.row.high else raw.row.bits
     source = raw.row.note or ".".join(map(str, raw.column))
     column = raw.row.column(queue=raw.queue, source=source)
-    return replace(column, bits=bits, estimated=raw.row.estimated or raw.row.queue is not None)
+    estimated = raw.row.estimated or raw.row.queue is not None
+    return replace(column, bits=bits, estimated=estimated, every_s=every_s)
 
 
 def _absent_parts(state: NDArray[np.uint8], starts: list[int], counts: int) -> None:

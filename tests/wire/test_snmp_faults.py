@@ -16,14 +16,13 @@ from support.snmp_targets import collector, credential, target
 from fabricmon.collectors.snmp.fast_path.wire import Refused
 from fabricmon.errors import PollError, Reason
 from fabricmon.formats.snmp import ErrorStatus, PduType
-from fabricmon.model.readings import State
+from fabricmon.model.readings import Poll, State
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from fabricmon.api import Target
     from fabricmon.collectors.snmp import SnmpCollector
-    from fabricmon.model.readings import Poll
 
 pytestmark = pytest.mark.wire
 
@@ -67,16 +66,51 @@ async def test_every_value_arrives(tmp_path: Path) -> None:
         assert refused(snmp) == 0
 
 
-async def test_only_the_wanted_queues_are_read(tmp_path: Path) -> None:
-    """With lossless queue 3 alone, others are not asked for, and scattered rows come by GET."""
-    async with faulty(switch(MANY)) as agent, collector(here(agent, tmp_path), queues=[3]) as snmp:
-        await snmp.poll(here(agent, tmp_path))
+async def test_other_queues_are_read_now_and_then(tmp_path: Path) -> None:
+    """With lossless queue 3, it comes in every poll, by GET since it stands scattered.
+
+    The others come in the first poll and when they are due again; never where that is wanted.
+    """
+    async with (
+        faulty(switch(MANY)) as agent,
+        collector(here(agent, tmp_path), queues=[3]) as snmp,
+        collector(here(agent, tmp_path), queues=[3], other_queues_interval=None) as never,
+    ):
+        first = await snmp.poll(here(agent, tmp_path))
+        assert [{c.queue for c in batch.columns} for batch in first.batches] == [{-1, 3}, {0, 4}]
+        assert first.batches[1].ports is first.batches[0].ports
         seen: list[int] = []
         agent.fault = lambda request, reply: (seen.append(pdu(request).type), [reply])[1]
         poll = await snmp.poll(here(agent, tmp_path))
         assert_whole(agent, poll)
-        assert {c.queue for c in poll.batches[0].columns} == {-1, 3}
+        assert [{c.queue for c in batch.columns} for batch in poll.batches] == [{-1, 3}]
         assert PduType.GET in seen
+        snmp._devices["leaf1"].other_at -= 60
+        poll = await snmp.poll(here(agent, tmp_path))
+        assert [{c.queue for c in batch.columns} for batch in poll.batches] == [{-1, 3}, {0, 4}]
+        assert_whole(agent, Poll(poll.batches[1:]))
+        assert len((await never.poll(here(agent, tmp_path))).batches) == 1
+
+
+async def test_other_queues_that_do_not_answer_cost_themselves(tmp_path: Path) -> None:
+    """When only the priorities that are read now and then fail, the rest of the poll is whole."""
+    pfc = (1, 3, 6, 1, 4, 1, 9, 9, 813, 1, 2, 1)
+
+    def fault(request: bytes, reply: bytes) -> list[bytes]:
+        asked = pdu(request).varbinds
+        return [] if any(v.oid[:12] == pfc and v.oid[-1] != 3 for v in asked) else [reply]
+
+    async with (
+        faulty(switch(MANY)) as agent,
+        collector(here(agent, tmp_path), queues=[3], timeout=0.1, retries=0) as snmp,
+    ):
+        await snmp.poll(here(agent, tmp_path))
+        agent.fault = fault
+        snmp._devices["leaf1"].other_at -= 60
+        poll = await snmp.poll(here(agent, tmp_path))
+        assert_whole(agent, Poll(poll.batches[:1]))
+        assert (poll.batches[1].state == State.MISSING).all()
+        assert poll.lost[Reason.TIMEOUT] == 64 * 2 * 2
 
 
 @pytest.mark.parametrize("limit", [1, 7, 10])

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from dataclasses import replace
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
+from zlib import crc32
 
 from fabricmon.collectors.snmp.config import SnmpConfig, access, check_keys
 from fabricmon.collectors.snmp.enrich import (
@@ -29,7 +32,7 @@ from fabricmon.collectors.snmp.reference import ReferenceEngines, ReferenceSessi
 from fabricmon.errors import ConfigError, PollError, Reason
 from fabricmon.formats import snmp_usm
 from fabricmon.mappings.snmp import SnmpMappings
-from fabricmon.mappings.snmp_grid import build, lacking
+from fabricmon.mappings.snmp_grid import build_apart, lacking
 from fabricmon.model.readings import Poll, State
 from fabricmon.selfmon import Event
 
@@ -99,10 +102,11 @@ class SnmpCollector:
             device.doubtful = True
             session, grid = await self._ready(device)
             batch, lost, _ = await self._read(device, session, grid, discontinuity=changed)
+        batches = [batch, *await self._read_other(device, session, lost, restarted=changed)]
         if device.survey is not None:
             lost.update(device.survey.lost)
             device.survey.lost.clear()
-        return Poll((batch,), {reason: count for reason, count in lost.items() if count})
+        return Poll(tuple(batches), {reason: count for reason, count in lost.items() if count})
 
     async def discover(self, target: Target) -> Topology | None:
         """The switch, its ports and its LLDP neighbours."""
@@ -150,6 +154,25 @@ class SnmpCollector:
             raise PollError(Reason.NO_DATA, f"{device.target.name}: no counter was answered")
         return batch, lost, changed
 
+    async def _read_other(
+        self, device: Device, session: Session, lost: Counter[Reason], *, restarted: bool
+    ) -> list[ReadingBatch]:
+        """The priorities that are not lossless, where they are due; what is lost is counted."""
+        now, every_s = self._context.clock.monotonic(), self._config.other_queues_interval or inf
+        if device.other is None or not (restarted or now - device.other_at >= every_s):
+            return []
+        grid, plan = device.other
+        # Devices that were first read together are not all due again in one and the same poll.
+        first = device.other_at == -inf
+        device.other_at = now - first * every_s * crc32(device.target.name.encode()) / 2**32
+        values, state = grid.blank()
+        begun = self._context.clock.now_ns()
+        try:
+            lost.update(await session.read(plan, values, state))
+        except PollError as error:
+            lost[error.reason] += len(plan)
+        return [grid.batch(device.target.name, values, state, begun, discontinuity=restarted)]
+
     async def _ready(self, device: Device) -> tuple[Session, Grid]:
         """The session and the grid of a device, made or renewed first where that must be."""
         if device.session is None:
@@ -195,11 +218,20 @@ class SnmpCollector:
         names = device_names(list(self._devices.values()))
         device.name = names[device.target.name]
         keep = device.grid.ports if device.grid is not None else None
-        device.grid, instances = build(
-            found.profile, device.name, found.index.names, walk, self._config.queues, keep
+        (device.grid, instances), *other = build_apart(
+            found.profile,
+            device.name,
+            found.index.names,
+            walk,
+            self._config.queues,
+            keep,
+            self._config.other_queues_interval or 0.0,
         )
         device.scalars = found.scalars
         device.plan = compile_plan(instances, device.grid.base.size, found.scalars)
+        device.other = next(
+            ((grid, compile_plan(few, grid.base.size, ())) for grid, few in other), None
+        )
         self._context.report.emit(
             Event.MAPPING_CHOSEN,
             device.target.name,
@@ -215,6 +247,9 @@ class SnmpCollector:
             device = self._devices[target]
             if device.grid is not None and name != device.name:
                 device.name, device.grid = name, device.grid.renamed(name)
+                if device.other is not None:
+                    grid, plan = device.other
+                    device.other = replace(grid, ports=device.grid.ports), plan
 
     async def _session(self, target: Target) -> Session:
         name, how = target.name, self._access[target.name]

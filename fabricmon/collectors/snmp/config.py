@@ -53,7 +53,11 @@ class SnmpConfig(Settings):
     enrich_interval: Duration = 600.0
     """How often names, speeds and neighbours are read again without being told to."""
     queues: list[Annotated[int, Field(ge=0, le=15)]] = []
-    """The priorities to read: those that are lossless. Empty: all that a device has."""
+    """The priorities to read in every poll. Empty: those that the fabric's intent declares
+    lossless, or all that a device has where it declares none."""
+    other_queues_interval: Duration | None = 60.0
+    """How often the other priorities are read, so that traffic in a wrong one shows; `null`: never.
+    """
     mappings: list[str] = []
     """Folders with mapping files of your own; they win over the built-in ones."""
 

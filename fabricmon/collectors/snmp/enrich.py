@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING
 
 from fabricmon.collectors.snmp.ports import IF_ALIAS, IF_DESCR, IF_NAME, IF_PHYS_ADDRESS, PortIndex
@@ -55,6 +56,10 @@ class Device:
     survey: Survey | None = None
     grid: Grid | None = None
     plan: Plan | None = None
+    other: tuple[Grid, Plan] | None = None
+    """The priorities that are not read in every poll."""
+    other_at: float = -inf
+    """When they were due last."""
     scalars: tuple[Oid, ...] = ()
     """Read with the plan; they land behind the raw matrix."""
     uptime_cs: int | None = None

@@ -9,7 +9,7 @@ import pytest
 
 from fabricmon.mappings.snmp import SnmpMappings, oid
 from fabricmon.mappings.snmp_backward import instances
-from fabricmon.mappings.snmp_grid import Grid, build, lacking
+from fabricmon.mappings.snmp_grid import Grid, build, build_apart, lacking
 from fabricmon.mappings.snmp_walk import Walk, port_names
 from fabricmon.model.counters import BY_ID, Scope
 from fabricmon.model.readings import State
@@ -126,6 +126,28 @@ def test_only_the_wanted_queues_are_kept(tmp_path: Path) -> None:
     )
     assert [c.queue for c in batch.columns] == [3]
     assert lacking(grid) == {}
+
+
+def test_other_queues_are_a_grid_of_their_own(tmp_path: Path) -> None:
+    """With a pace for them, priorities that are not lossless come apart, for the same ports."""
+    head = "name: mine\ntitle: mine\nrows:\n"
+    rows = f"- {{counter: rx_bytes, oid: {IFX}.6}}\n"
+    rows += "- {counter: rx_pfc_frames, oid: 1.3.9, index: port.queue}\n"
+    (tmp_path / "mine.yaml").write_text(head + rows, encoding="utf-8")
+    profile = SnmpMappings([tmp_path]).profile("mine")
+    found = walk(_1_3_6_1_2_1_31_1_1_1_6_1=9, _1_3_9_1_2=2, _1_3_9_1_3=3, _1_3_9_2_5=5)
+    names = port_names(profile, found)
+    (first, _), (other, wanted) = build_apart(profile, "leaf1", names, found, (3,), None, 60.0)
+    assert [(c.counter.id, c.queue, c.every_s) for c in first.columns] == [
+        ("rx_bytes", -1, 0.0),
+        ("rx_pfc_frames", 3, 0.0),
+    ]
+    batch = other.batch("target", *other.fill(wanted, found), 1_000)
+    assert [(c.queue, c.every_s) for c in batch.columns] == [(2, 60.0), (5, 60.0)]
+    assert batch.values.tolist() == [[2, 0, 0], [0, 5, 0]]
+    assert batch.ports is first.ports
+    assert len(build_apart(profile, "leaf1", names, found, (), None, 60.0)) == 1
+    assert len(build_apart(profile, "leaf1", names, found, (2, 3, 5), None, 60.0)) == 1
 
 
 def test_a_count_per_port_belongs_to_the_only_lossless_queue(tmp_path: Path) -> None:

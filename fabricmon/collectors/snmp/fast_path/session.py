@@ -32,6 +32,8 @@ _SHORTEST_WAIT_S = 0.1
 _FIRST_REPETITIONS = 25
 """What every agent manages; a walk goes on from there."""
 _MAX_GARBLED = 3
+_PLANS = 2
+"""Plans whose requests are kept: what is read in every poll, and what is read now and then."""
 _SMALLEST_LIMIT = 480
 """Every agent can send messages of 484 octets; a shorter reply was cut by count, not by size."""
 
@@ -66,7 +68,7 @@ class FastSession:
         self._last_heard = self._not_before = 0.0
         self._alive = False
         self._replies = 0
-        self._asks: tuple[Plan, int, bytes, list[Ask]] | None = None
+        self._asks: dict[Plan, tuple[int, bytes, list[Ask]]] = {}
         self._discovering: asyncio.Task[None] | None = None
 
     # What callers use.
@@ -119,7 +121,7 @@ class FastSession:
             reading.closed = True
             if not done.done() or done.cancelled() or done.exception() is not None:
                 self._forget_closed()
-                self._asks = None  # some are still on the wire: never use those again
+                self._asks.pop(plan, None)  # some are still on the wire: never use those again
         if not reading.heard:
             raise no_answer(self.name, self._access, self._config)
         reading.settle(state)
@@ -307,11 +309,14 @@ class FastSession:
     def _asks_of(self, plan: Plan) -> list[Ask]:
         """The plan's requests, encoded once for the size this agent manages."""
         engine = self.security.engine if isinstance(self.security, Usm) else b""
-        if self._asks is None or self._asks[:3] != (plan, self._most, engine):
+        most, prepared_for, asks = self._asks.get(plan, (0, b"", []))
+        if (most, prepared_for) != (self._most, engine):
             pieces = plan.pieces(self._most, self._octets)
             asks = [self._plan_ask(plan, a, b, is_run=is_run) for a, b, is_run in pieces]
-            self._asks = (plan, self._most, engine, asks)
-        return self._asks[3]
+            self._asks[plan] = (self._most, engine, asks)
+            if len(self._asks) > _PLANS:
+                del self._asks[next(iter(self._asks))]
+        return asks
 
     def _plan_ask(self, plan: Plan, first: int, stop: int, *, is_run: bool) -> Ask:
         pdu = plan.request(first, stop, is_run=is_run)

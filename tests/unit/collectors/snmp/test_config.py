@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.snmp_targets import collector, credential, target
 
+from fabricmon import app
 from fabricmon.api import Context, Target
 from fabricmon.collectors.snmp import SnmpCollector, config
 from fabricmon.collectors.snmp.config import SnmpConfig
@@ -77,3 +78,28 @@ async def test_the_collector_keeps_its_promises(tmp_path: Path, context: Context
     here = target("127.0.0.1:9", credential(tmp_path, {"community": "x"}))
     settings = SnmpConfig(timeout=0.05, retries=0)  # type: ignore[arg-type]
     await check_collector(lambda: SnmpCollector(settings, [here], context), here)
+
+
+@pytest.mark.parametrize(
+    ("fabric", "section", "queues"),
+    [
+        ("intent: {lossless_queues: [4, 3]}", "", [3, 4]),
+        ("intent: {lossless_queues: [3]}", "collectors: {snmp: {queues: [0, 3]}}", [0, 3]),
+        ("technology: roce", "", []),
+    ],
+)
+def test_lossless_priorities_are_the_fabrics_own(
+    tmp_path: Path, fabric: str, section: str, queues: list[int]
+) -> None:
+    """What the fabric declares lossless is read in every poll, unless the config names others."""
+    (tmp_path / "ro").write_text("public", encoding="utf-8")
+    path = tmp_path / "fabricmon.yaml"
+    path.write_text(
+        f"fabrics: [{{name: f, {fabric}}}]\n{section}\n"
+        f"credentials: {{ro: {{community: {{file: {tmp_path}/ro}}}}}}\n"
+        "targets: [{collector: snmp, address: leaf1, credential: ro}]\n",
+        encoding="utf-8",
+    )
+    loaded = app.load(path)
+    (guard,) = app.assemble(loaded, app.make_context(quiet=True)).fabrics["f"].guards
+    assert guard.key[1].queues == queues
