@@ -1,4 +1,4 @@
-"""Makes a finding's evidence checkable by hand: the raw counters behind it, and where from."""
+"""Makes a finding's evidence checkable by hand: where each number is from, and how it follows."""
 
 from __future__ import annotations
 
@@ -8,71 +8,87 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fabricmon.diagnose.raw import Proof, Raw, Series, prove
 from fabricmon.model.counters import BY_ID
-from fabricmon.model.incident import Evidence
+from fabricmon.model.incident import RawCounter, Sample, Verdict, rfc3339
+from fabricmon.model.readings import State
 from fabricmon.model.topology import PortId
+from fabricmon.model.window import SIGNALS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from fabricmon.diagnose.view import FabricView
-    from fabricmon.model.incident import Finding
+    from fabricmon.model.frame import Odd
+    from fabricmon.model.incident import Evidence, Finding
 
-_BEHIND = {
-    "stall": ("tx_wait_ns", "tx_wait_ticks", "rx_pfc_ns", "rx_pfc_frames", "rx_pause_frames"),
-    "press": ("tx_pfc_ns", "tx_pfc_frames", "tx_pause_frames"),
-    "tx_use": ("tx_bytes",),
-    "rx_use": ("rx_bytes",),
-    "rx_pause": ("rx_pfc_frames", "rx_pause_frames"),
-    "tx_pause": ("tx_pfc_frames", "tx_pause_frames"),
-    "ecn": ("ecn_marked_packets",),
-    "drops": ("rx_discards", "tx_discards", "hoq_discards", "rx_buffer_discards"),
-    "errors": ("rx_errors", "tx_errors", "symbol_errors", "fec_uncorrected"),
-    "resent": ("out_of_sequence", "retransmits", "ack_timeouts"),
-}
-"""Counters a signal is made of, the one that is believed first in front."""
+_AS_READ = "as read, in the source's own units"
 
 
 def complete(finding: Finding, view: FabricView) -> Finding:
-    """The finding with sources, raw rates and its rows' largest detector score; no unknowns."""
+    """The finding with proofs, sources and its rows' largest detector score; no unknowns."""
     evidence: dict[tuple[str, str, str, str], Evidence] = {}
+    telemetry = finding.verdict is Verdict.TELEMETRY
     for one in finding.evidence:
-        for item in _with_raw(one, view):
-            evidence.setdefault((item.counter, item.device, item.port, item.unit), item)
+        key = one.counter, one.device, one.port, one.unit
+        if isfinite(one.value) and key not in evidence:
+            evidence[key] = _proved(one, view, telemetry=telemetry)
     rows = [row for row in finding.rows if 0 <= row < len(view.scores.anomaly)]
     scores = np.nan_to_num(view.scores.anomaly[rows])
     score = max(finding.anomaly_score, float(scores.max(initial=0.0)))
     return replace(finding, evidence=tuple(evidence.values()), anomaly_score=score)
 
 
-def _with_raw(one: Evidence, view: FabricView) -> Iterator[Evidence]:
-    """The evidence, and the counter that moved most behind it at this tick."""
+def _proved(one: Evidence, view: FabricView, *, telemetry: bool) -> Evidence:
+    """The evidence with the counters behind it, unless the rule gave them."""
     row = view.table.row(PortId(one.device, one.port)) if one.port else None
-    raw = _raw(one, row, view) if row is not None and row < view.frame.n_ports else None
-    source = one.source or (raw.source or raw.counter if raw else "")
-    if not source and row is not None and one.counter in BY_ID:
-        source = view.frame.source_of(one.counter, row)
-    if isfinite(one.value):
-        yield replace(one, source=source)
-        if raw is not None:
-            yield raw
+    if one.raw or row is None or row >= view.frame.n_ports:
+        return one
+    if one.counter in SIGNALS:
+        proof = prove(one.counter, row, view)
+    elif one.counter == "age_s":
+        proof = _age(row, view)
+    else:
+        proof = (_odd(one.counter, row, view) if telemetry else None) or _latest(
+            one.counter, row, view
+        )
+    if proof is None or not proof.raw:
+        return one
+    source = one.source or proof.raw[0].source or proof.raw[0].counter
+    return replace(one, source=source, formula=proof.formula, raw=proof.raw)
 
 
-def _raw(one: Evidence, row: int, view: FabricView) -> Evidence | None:
-    """The first known counter of a signal, of its busiest queue; None where none is known."""
-    frame = view.frame
-    for counter in _BEHIND.get(one.counter, ()):
-        queue, rate = None, np.float32(np.nan)
-        if frame.queue_row(counter) is not None:
-            rates = frame.queue_rate_of(counter)[row]
-            if np.isfinite(rates).any():
-                at = int(np.nanargmax(rates))
-                queue, rate = frame.queues[at], rates[at]
-        else:
-            rate = frame.rate_of(counter)[row]
-        if np.isfinite(rate):
-            unit = BY_ID[counter].unit
-            where = f"{unit}/s" + ("" if queue is None else f" in queue {queue}") + ", latest poll"
-            source = frame.source_of(counter, row, queue)
-            return Evidence(counter, one.device, one.port, float(rate), where, "", source)
+def _latest(counter: str, row: int, view: FabricView) -> Proof | None:
+    """A counter or level as this poll shows it."""
+    if counter not in BY_ID:
+        return None
+    raw = Raw(view, row, polls=1)
+    return Proof("the latest poll", raw.counters(raw.moved(raw.series(counter))))
+
+
+def _age(row: int, view: FabricView) -> Proof | None:
+    """The tick, less the last reading of anything of the port."""
+    raw = Raw(view, row, polls=1)
+    known = [raw.counter(Series(counter.id)) for counter in view.frame.counters]
+    read = [counter for counter in known if counter.samples]
+    if not read:
+        return None
+    last = max(read, key=lambda counter: counter.samples[-1].at_ns)
+    only = replace(last, samples=last.samples[-1:])
+    return Proof(f"the tick at {rfc3339(view.frame.time_ns)}, less the last sample", (only,))
+
+
+def _odd(counter: str, row: int, view: FabricView) -> Proof | None:
+    """A count that cannot have moved as it did, before and after."""
+    origins = view.frame.origins
+    for odd in origins.odd if origins is not None else ():
+        at = np.flatnonzero(odd.rows == row)
+        if len(at) and (odd.counter == counter or counter not in BY_ID):
+            return Proof(_AS_READ, (_two_readings(odd, int(at[0]), row, view),))
     return None
+
+
+def _two_readings(odd: Odd, at: int, row: int, view: FabricView) -> RawCounter:
+    shown = Raw(view, row, polls=1).counter(Series(odd.counter, odd.queue))
+    state = shown.samples[-1].state if shown.samples else State.MISSING.name.lower()
+    times = [sample.at_ns for sample in shown.samples[-2:]] or [view.frame.time_ns]
+    before = Sample(times[0], int(odd.before[at]))
+    return replace(shown, samples=(before, Sample(times[-1], int(odd.after[at]), state=state)))

@@ -43,6 +43,15 @@ _UNITS = {
     "resent": "packets/s",
     "downs": "events/s",
 }
+_AT_PEER = {
+    "stall": "press",
+    "press": "stall",
+    "tx_use": "rx_use",
+    "rx_use": "tx_use",
+    "tx_pause": "rx_pause",
+    "rx_pause": "tx_pause",
+}
+"""The same, as the other end of the cable counts it."""
 _TINY = np.float32(1e-9)
 _LASTING = 2
 _COLD_STALL = 0.25
@@ -266,12 +275,16 @@ class FabricView:
             for stall, r in found[: self.config.max_victims]
         )
 
-    def evidence(
-        self, row: int, signal: str, expected: str = "", value: float | None = None
-    ) -> Evidence:
-        """What `signal` (a name of the window's signals) shows at one port, as the recent mean."""
+    def evidence(self, row: int, signal: str, expected: str = "") -> Evidence:
+        """What `signal` (a name of the window's signals) shows at one port, as the recent mean.
+
+        What the port does not count itself is shown as its peer counts it.
+        """
+        peer = int(self.shape.peer[row])
+        if np.isnan(self.levels.now(signal)[row]) and signal in _AT_PEER and peer != NO_PEER:
+            signal, row = _AT_PEER[signal], peer
         port = self.table.ids[row]
-        shown = float(self.levels.now(signal)[row]) if value is None else value
+        shown = float(self.levels.now(signal)[row])
         if not expected:
             past = float(self.levels.high(signal)[row])
             expected = f"at most {past:.3g} before" if np.isfinite(past) else "no past yet"

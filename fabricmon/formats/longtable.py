@@ -164,7 +164,8 @@ class _Reader:
             return None
         if (counter.scope is Scope.PORT) != (queue == NO_QUEUE):
             return None
-        return Column(counter, queue, saturates=counter.kind is Kind.SATURATING, source="dump")
+        source = f"dump, counter {name}"
+        return Column(counter, queue, saturates=counter.kind is Kind.SATURATING, source=source)
 
     @staticmethod
     def _value(

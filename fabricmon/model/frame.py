@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fabricmon.model.counters import NO_QUEUE
 from fabricmon.model.readings import USABLE_BELOW
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fabricmon.model.counters import Counter
+
+
+PAUSE_BITS = 65_535 * 512
+"""Bit times of the longest pause that one frame can ask for."""
+TYPICAL_PAUSE = 0.2
+"""Share of it that a pause frame stands for: 69 us of 335 at 100G, as measured on a public switch
+dump. Most silicon sends a stop and a go, not the longest pause."""
+STUCK_PAUSE = 0.5
+"""Frames at this share of the refresh rate or more, and nothing sent: paused without a break."""
+SILENT_USE = 0.01
+"""Share of the link below which next to nothing is sent."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,15 +54,54 @@ class Ratios:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Origins:
-    """Which column of a source feeds each series. Series: port counters, then queue counters x Q.
+class GaugeOrigins:
+    """Where the gauges of a frame are from.
 
-    number  uint8[S,N]  from 1 into the series' `names`; 0 where nothing feeds it
-    names   [S]         the sources of each series, in the vendors' own words
+    number  uint8[G,N]  from 1 into the gauge's `names`; 0 where it was not read
+    names   [G]         the sources of each gauge, in the vendors' own words
+    rows    (id, queue or -1) -> which of the G
+    at_ns   int64[N]    when the port's gauges were sampled
     """
 
-    number: NDArray[np.uint8] = field(default_factory=lambda: np.zeros((0, 0), np.uint8))
-    names: tuple[tuple[str, ...], ...] = ()
+    number: NDArray[np.uint8]
+    names: tuple[tuple[str, ...], ...]
+    rows: dict[tuple[str, int], int]
+    at_ns: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Odd:
+    """A count that wrapped, fell, stands at its top or moved more than the link can carry.
+
+    rows intp[M]; before, after uint64[M] as read, in the source's own units. Not every port is
+    kept where many of them are odd.
+    """
+
+    counter: str
+    queue: int | None
+    rows: NDArray[np.intp]
+    before: NDArray[np.uint64]
+    after: NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Origins:
+    """Where each value of a frame is from. Series: port counters, then queue counters x Q.
+
+    number  uint8[S,N]    from 1 into the series' `names`; 0 where nothing feeds it
+    names   [S]           the sources of each series, in the vendors' own words
+    group   [S]           which row of the next two a series has
+    at_ns   int64[G,N]    when its latest value was sampled
+    over_s  float32[G,N]  seconds its rate is taken over, NaN where this tick has none
+    """
+
+    number: NDArray[np.uint8]
+    names: tuple[tuple[str, ...], ...]
+    group: tuple[int, ...]
+    at_ns: NDArray[np.int64]
+    over_s: NDArray[np.float32]
+    levels: GaugeOrigins
+    odd: tuple[Odd, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -85,7 +136,7 @@ class Frame:
     elapsed_s: NDArray[np.float32]
     age_s: NDArray[np.float32]
     ratios: Ratios
-    origins: Origins = field(default_factory=Origins)
+    origins: Origins | None = None
 
     @property
     def n_ports(self) -> int:
@@ -112,16 +163,27 @@ class Frame:
             return self.queue_rate[k]
         return np.full((self.n_ports, len(self.queues)), np.nan, np.float32)
 
+    def series(self, counter: str, queue: int | None = None) -> int | None:
+        """Which series of `origins` a counter is; None where no source has it."""
+        if queue is None:
+            return self.row(counter)
+        k = self.queue_row(counter)
+        if k is None or queue not in self.queues:
+            return None
+        return len(self.counters) + k * len(self.queues) + self.queues.index(queue)
+
     def source_of(self, counter: str, row: int, queue: int | None = None) -> str:
         """What a counter of one port is read from, in the vendor's own words; empty unknown."""
-        series = self.row(counter)
-        if queue is not None and queue in self.queues:
-            k = self.queue_row(counter)
-            offset = len(self.counters) + self.queues.index(queue)
-            series = None if k is None else offset + k * len(self.queues)
-        if series is None or series >= len(self.origins.names):
+        if self.origins is None:
             return ""
-        number, names = int(self.origins.number[series, row]), self.origins.names[series]
+        series, origins = self.series(counter, queue), self.origins
+        where: Origins | GaugeOrigins = origins
+        if series is None:
+            where = origins.levels
+            series = where.rows.get((counter, NO_QUEUE if queue is None else queue))
+        if series is None or row >= where.number.shape[1]:
+            return ""
+        number, names = int(where.number[series, row]), where.names[series]
         return names[number - 1] if 0 < number <= len(names) else ""
 
     def usable(self) -> NDArray[np.bool_]:

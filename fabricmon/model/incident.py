@@ -6,7 +6,7 @@ of an incident is stable; `Incident.to_json` is its only writer.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from hashlib import blake2b
@@ -64,11 +64,60 @@ SEVERITY_ORDER = {Severity.MILD: 0, Severity.MODERATE: 1, Severity.SEVERE: 2}
 
 
 @dataclass(frozen=True, slots=True)
+class Sample:
+    """One reading of one counter.
+
+    `value` is the count in catalogue units, unwrapped (a level: what it showed), None where only
+    the rate is remembered. `rate` is what it gained since the reading before, per second over
+    `over_s` seconds; both are None where that says nothing. `state` is why: a name of
+    `model.readings.State`.
+    """
+
+    at_ns: int
+    value: float | None
+    over_s: float | None = None
+    rate: float | None = None
+    state: str = "ok"
+
+    def to_json(self) -> dict[str, Any]:
+        """As it stands, the time as RFC 3339."""
+        return {
+            "at": rfc3339(self.at_ns),
+            "value": self.value,
+            "over_s": self.over_s,
+            "rate": self.rate,
+            "state": self.state,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RawCounter:
+    """A counter behind a number, over exactly the polls that the number stands for.
+
+    `counter` is a catalogue id, `source` its origin in the vendor's own words (OID, path, field).
+    The first sample of a count is the reading before those polls.
+    """
+
+    counter: str
+    device: str
+    port: str
+    queue: int | None
+    unit: str
+    source: str
+    samples: tuple[Sample, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """As it stands."""
+        own = {name: getattr(self, name) for name in self.__slots__ if name != "samples"}
+        return {**own, "samples": [sample.to_json() for sample in self.samples]}
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
     """One number a person can check by hand.
 
     `counter` is a catalogue id or a ratio's name, `source` the origin in the vendor's own words,
-    `expected` what a healthy port shows.
+    `expected` what a healthy port shows, `raw` the counters it is made of, `formula` how.
     """
 
     counter: str
@@ -78,6 +127,13 @@ class Evidence:
     unit: str
     expected: str = ""
     source: str = ""
+    formula: str = ""
+    raw: tuple[RawCounter, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """As it stands."""
+        own = {name: getattr(self, name) for name in self.__slots__ if name != "raw"}
+        return {**own, "raw": [counter.to_json() for counter in self.raw]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +256,7 @@ class Incident:
             "jobs": [self._job_json(name) for name in sorted(self.jobs)],
             "lost_bytes": round(self.lost_bytes),
             "stalled_port_seconds": round(self.stalled_port_seconds, 3),
-            "evidence": [asdict(item) for item in self.evidence],
+            "evidence": [item.to_json() for item in self.evidence],
             "advice": self.advice,
             "anomaly_score": round(self.anomaly_score, 4),
             "maintenance": self.maintenance,

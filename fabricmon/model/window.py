@@ -6,6 +6,7 @@ Memory is 4 x signals x capacity x N bytes: 15 signals x 60 ticks x 100,000 port
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
 
     from fabricmon.model.frame import Frame
 
+KEPT = 4
+"""Frames kept whole: the polls that a level is a mean of, and the one before, as evidence."""
 SIGNALS = (
     "stall",  # share of the tick: egress had data and could not send
     "press",  # share of the tick: we kept the peer paused
@@ -35,7 +38,7 @@ SIGNALS = (
 """What is kept per port and tick. NaN = unknown."""
 
 _INDEX = {name: i for i, name in enumerate(SIGNALS)}
-_RATES = {
+PORT_RATES = {
     "tx_rate": ("tx_bytes",),
     "rx_rate": ("rx_bytes",),
     "rx_pause": ("rx_pause_frames",),
@@ -46,12 +49,16 @@ _RATES = {
     "resent": ("out_of_sequence", "retransmits", "ack_timeouts"),
     "cnp": ("cnp_sent", "cnp_handled"),
 }
-_QUEUE_RATES = {
+"""Signals that are sums of rates of port counters ..."""
+QUEUE_RATES = {
     "rx_pause": ("rx_pfc_frames",),
     "tx_pause": ("tx_pfc_frames",),
     "ecn": ("ecn_marked_packets",),
     "drops": ("queue_discards",),
 }
+"""... and of queue counters, all queues."""
+DEPTHS = ("queue_depth_peak_bytes", "queue_depth_bytes")
+"""Gauges whose largest, over all queues, is the signal `depth`."""
 
 
 def _sum_known(parts: list[NDArray[np.float32]], n: int) -> NDArray[np.float32]:
@@ -72,18 +79,14 @@ def signals_of(frame: Frame) -> NDArray[np.float32]:
     out = np.full((len(SIGNALS), n), np.nan, np.float32)
     for name in ("stall", "press", "tx_use", "rx_use"):
         out[_INDEX[name]] = getattr(frame.ratios, name)
-    for name in {**_RATES, **_QUEUE_RATES}:
-        parts = [frame.rate[k] for c in _RATES.get(name, ()) if (k := frame.row(c)) is not None]
-        for counter in _QUEUE_RATES.get(name, ()):
+    for name in {**PORT_RATES, **QUEUE_RATES}:
+        parts = [frame.rate[k] for c in PORT_RATES.get(name, ()) if (k := frame.row(c)) is not None]
+        for counter in QUEUE_RATES.get(name, ()):
             k = frame.queue_row(counter)
             if k is not None:
                 parts.extend(frame.queue_rate[k].T)
         out[_INDEX[name]] = _sum_known(parts, n)
-    depths = [
-        frame.queue_gauges[name]
-        for name in ("queue_depth_peak_bytes", "queue_depth_bytes")
-        if name in frame.queue_gauges
-    ]
+    depths = [frame.queue_gauges[name] for name in DEPTHS if name in frame.queue_gauges]
     if depths:
         out[_INDEX["depth"]] = np.fmax.reduce(np.concatenate(depths, axis=1), axis=1)
     return out
@@ -95,8 +98,8 @@ class Window:
     def __init__(self, capacity: int = 60) -> None:
         """Empty; arrays grow with the fabric."""
         self.capacity = capacity
-        self.frame: Frame | None = None
-        """The latest frame."""
+        self.frames: deque[Frame] = deque(maxlen=KEPT)
+        """The latest frames whole, oldest first."""
         self.ticks = 0
         """Frames pushed so far."""
         self._ring = np.full((len(SIGNALS), capacity, 0), np.nan, np.float32)
@@ -112,8 +115,13 @@ class Window:
         slot = self.ticks % self.capacity
         self._ring[:, slot] = signals_of(frame)
         self._times[slot] = frame.time_ns
-        self.frame = frame
+        self.frames.append(frame)
         self.ticks += 1
+
+    @property
+    def frame(self) -> Frame | None:
+        """The latest frame."""
+        return self.frames[-1] if self.frames else None
 
     def __len__(self) -> int:
         """Ticks held, at most `capacity`."""

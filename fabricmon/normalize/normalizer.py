@@ -70,10 +70,11 @@ class Normalizer:
         store.grow(n)
         store.have_queues(self._gauges.queues)
         self._follow_speed()
+        levels = self._gauges.origins(n)
         read, drained = self._gauges.drain(n, store.queues)
         self._limits.renew(interval_s)
         before = store.begin()
-        elapsed = np.full(n, np.nan, np.float32)
+        over_s = np.full((len(store.groups), n), np.nan, np.float32)
         beat: refresh.Beat | None = None
         traffic = store.traffic_group
         for group in sorted(range(len(store.groups)), key=lambda g: g != traffic):
@@ -84,11 +85,21 @@ class Normalizer:
             if beat is not None:
                 self._follow(beat, group, span, before)
             self._withhold(over)
-            np.fmax(elapsed, span.astype(np.float32), out=elapsed)
+            over_s[group] = span
         self._close(now_ns, read)
         self._staging.now_ns, self._staging.interval_s = now_ns, interval_s
         self._report()
-        return self._frame(now_ns, interval_s, elapsed, drained)
+        odd, self._settler.odd = tuple(self._settler.odd), []
+        origins = Origins(
+            store.source.copy(),
+            tuple(tuple(column.source for column in known) for known in store.columns),
+            tuple(store.group_of),
+            store.last.copy(),
+            over_s,
+            levels,
+            odd,
+        )
+        return self._frame(now_ns, interval_s, origins, drained)
 
     def _follow_speed(self) -> None:
         speed = self._gauges.level(BY_ID["speed_bps"], len(self.table))
@@ -194,7 +205,7 @@ class Normalizer:
         self,
         now_ns: int,
         interval_s: float,
-        elapsed_s: NDArray[np.float32],
+        origins: Origins,
         drained: Drained,
     ) -> Frame:
         store, n = self._store, self._store.ports
@@ -221,13 +232,10 @@ class Normalizer:
             queue_state=queued(state),
             gauges=drained[0],
             queue_gauges=drained[1],
-            elapsed_s=elapsed_s,
+            elapsed_s=np.fmax.reduce(origins.over_s, axis=0, initial=np.float32(np.nan)),
             age_s=age,
             ratios=self._ratios(rate[:k], rate[k:].reshape(shape)),
-            origins=Origins(
-                store.source.copy(),
-                tuple(tuple(column.source for column in known) for known in store.columns),
-            ),
+            origins=origins,
         )
 
     def _ratios(self, rate: NDArray[np.float32], queue_rate: NDArray[np.float32]) -> Ratios:

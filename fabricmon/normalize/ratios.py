@@ -14,21 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fabricmon.model.frame import Ratios
+from fabricmon.model.frame import PAUSE_BITS, SILENT_USE, STUCK_PAUSE, TYPICAL_PAUSE, Ratios
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-_QUANTUM_BITS = 512.0
-_LONGEST_QUANTA = 65_535.0
-_TYPICAL = 0.2
-"""Share of the longest pause that a pause frame stands for: 69 us of 335 at 100G, as measured on
-a public switch dump. Most silicon sends a stop and a go, not the longest pause."""
-_REFRESHING = 0.5
-"""Frames at this share of the refresh rate or more, and nothing sent: paused without a break."""
-_SILENT = 0.01
 _IMPOSSIBLE = 1.25
 """A share of time beyond this proves that its unit is wrong."""
 
@@ -111,9 +103,9 @@ def _paused_by_frames(
     queues = rates.queue(per_queue)
     own = rates.lossless if len(rates.lossless) else slice(None)
     frames = np.fmax(_largest(queues[own]), rates.port(per_port))
-    longest = (_LONGEST_QUANTA * _QUANTUM_BITS / rates.speed_bps).astype(np.float32)
+    longest = (PAUSE_BITS / rates.speed_bps).astype(np.float32)
     idle = np.float32(1) - np.nan_to_num(use, nan=0.0)
     high = np.minimum(frames * longest, idle)
-    guess = np.minimum(frames * longest * np.float32(_TYPICAL), idle)
-    stuck = (frames * longest >= _REFRESHING) & (use <= _SILENT)
+    guess = np.minimum(frames * longest * np.float32(TYPICAL_PAUSE), idle)
+    stuck = (frames * longest >= STUCK_PAUSE) & (use <= SILENT_USE)
     return np.where(stuck, high, guess), high

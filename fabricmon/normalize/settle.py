@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from fabricmon.model.frame import Odd
 from fabricmon.model.readings import State
 from fabricmon.normalize import refresh
 from fabricmon.normalize.store import NO_TIME, Store
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 Where: TypeAlias = "slice | NDArray[np.intp]"
 """Which ports: a slice where their rows are adjacent, else their rows."""
 _ALL = slice(None)
+_ODD = (State.WRAPPED, State.RESET, State.SATURATED)
+_MOST_ODD = 1_024
+"""Odd values noted per series and reading."""
 
 
 def grid(slots: Where, ports: Where) -> tuple[Any, Any]:
@@ -49,6 +53,8 @@ class Settler:
         self.store = store
         self.limits = limits
         self.tally: Counter[str] = Counter()
+        self.odd: list[Odd] = []
+        """What was not plain since the tick, as read: evidence."""
 
     def early(self, group: int, where: Where) -> None:
         """Settle what is staged for these ports, since a newer reading came before the tick."""
@@ -129,10 +135,30 @@ class Settler:
         absurd = delta[at] > self.limits.of(store.counter_of(slot))[at] * since
         gone = at[absurd]
         store.total[slot][gone] -= delta[gone]
+        scales = np.array([column.scale for column in store.columns[slot]], np.uint64)
+        moved = delta[gone] // scales[store.source[slot][gone] - 1]
+        raw = store.raw[slot][gone]
+        self._keep(slot, gone, np.ones(len(gone), np.bool_), raw - moved, raw)
         store.rate[slot][gone] = np.nan
         store.state[slot][gone] = State.OVER_RATE
         self.tally["over_rate"] += len(gone)
         return at[~absurd]
+
+    def _keep(
+        self,
+        slot: int,
+        where: Where,
+        odd: NDArray[np.bool_],
+        before: NDArray[np.uint64],
+        after: NDArray[np.uint64],
+    ) -> None:
+        """Note some of the `odd` values among those of `where`, as read."""
+        at = np.flatnonzero(odd)[:_MOST_ODD]
+        if len(at):
+            store = self.store
+            rows = np.arange(store.ports)[where][at]
+            counter, queue = store.counter_of(slot).id, store.queue_of(slot)
+            self.odd.append(Odd(counter, queue, rows, before[at], after[at]))
 
     def _done(
         self, group: int, where: Where, changed: NDArray[np.bool_], anew: NDArray[np.bool_]
@@ -161,6 +187,8 @@ class Settler:
                 states = state[at]
                 delta[at] = self._part(slot, rows[at], column, new[at], old[at], states, sub)
                 state[at] = states
+        if state.any():
+            self._keep(slot, where, np.isin(state, _ODD), old, new)
         raw = store.raw[slot]
         raw[where] = new if taken is None else np.where(taken, new, old)
         if not isinstance(where, slice):

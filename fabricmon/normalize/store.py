@@ -135,6 +135,11 @@ class Store:
             return self.counters[slot]
         return self.queue_counters[(slot - len(self.counters)) // len(self.queues)]
 
+    def queue_of(self, slot: int) -> int | None:
+        """The queue a slot counts for; None where it is counted per port."""
+        at = slot - len(self.counters)
+        return None if at < 0 else self.queues[at % len(self.queues)]
+
     @property
     def traffic_group(self) -> int:
         """The group of the byte (or packet) counters, -1 where there is none.

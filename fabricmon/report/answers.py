@@ -100,7 +100,19 @@ def evidence_text(one: Mapping[str, Any]) -> str:
     healthy = f"; healthy: {plain(one['expected'])}" if one["expected"] else ""
     source = f"; from {plain(one['source'])}" if one["source"] else ""
     where = f" at {port_text(one)}" if one["device"] else ""
-    return f"{plain(one['counter'])}{where}: {value}{healthy}{source}"
+    how = f"; {plain(one['formula'])}" if one["formula"] else ""
+    counted = "".join(map(_counted, one["raw"]))
+    return f"{plain(one['counter'])}{where}: {value}{healthy}{source}{how}{counted}"
+
+
+def _counted(raw: Mapping[str, Any]) -> str:
+    """What a counter showed first and last of the samples behind a number."""
+    known = [sample for sample in raw["samples"] if sample["value"] is not None]
+    if not known:
+        return ""
+    name = raw["counter"] if raw["queue"] is None else f"{raw['counter']}[{raw['queue']}]"
+    shown = [f"{sample['value']:.15g} at {sample['at'][11:23]}" for sample in (known[0], known[-1])]
+    return f"; {plain(name)} {' to '.join(dict.fromkeys(shown))} ({plain(raw['unit'])})"
 
 
 def _measured(value: float, unit: str) -> str:

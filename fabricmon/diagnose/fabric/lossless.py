@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fabricmon.model.frame import PAUSE_BITS
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fabricmon.diagnose.view import FabricView
-
-_QUANTA_BITS = 65_535 * 512
 
 
 class Lossless:
@@ -89,7 +89,7 @@ class Lossless:
     @cached_property
     def asked_share(self) -> NDArray[np.float32]:
         """The longest time these frames can have paused the peer, as a share of the interval."""
-        longest = _QUANTA_BITS / self._view.table.speed_bps
+        longest = PAUSE_BITS / self._view.table.speed_bps
         share: NDArray[np.float32] = np.nan_to_num(self.asked * longest).astype(np.float32)
         return np.fmin(share, np.float32(1))
 

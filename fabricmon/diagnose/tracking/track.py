@@ -26,6 +26,7 @@ from fabricmon.model.topology import PortId
 if TYPE_CHECKING:
     from fabricmon.diagnose.config import DiagnoseConfig
     from fabricmon.diagnose.view import FabricView
+    from fabricmon.model.incident import Evidence
 
 
 class Track:
@@ -50,6 +51,7 @@ class Track:
         self._named: dict[tuple[str, str], Cause] = {}
         self._leading: dict[tuple[str, str], Cause] = {}
         self._latest: dict[IncidentKind, Finding] = {}
+        self._hardest: dict[IncidentKind, tuple[float, Finding]] = {}
         self._held = np.zeros(0, np.float32)
         self._claims = 0
         self._sure: defaultdict[IncidentKind, float] = defaultdict(float)
@@ -76,6 +78,9 @@ class Track:
             if rank == 0:
                 self._leading.setdefault(place, cause)
         self._latest[finding.kind] = finding
+        held = sum(victim.stall_ratio for victim in finding.victims)
+        if held >= self._hardest.get(finding.kind, (0.0,))[0]:
+            self._hardest[finding.kind] = held, finding
         self.rows = frozenset(finding.rows)
         self._hold(finding, view)
 
@@ -97,6 +102,11 @@ class Track:
     def kind(self) -> IncidentKind:
         """The kind with the most weight so far."""
         return self.standing()[0]
+
+    @property
+    def clearest(self) -> tuple[Evidence, ...]:
+        """Evidence of the tick at which victims were held back most: the last one shows the end."""
+        return self._hardest[self.kind][1].evidence
 
     @property
     def telemetry(self) -> bool:

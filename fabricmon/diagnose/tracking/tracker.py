@@ -108,6 +108,7 @@ class Tracker:
             return incident
         else:
             incident.state = IncidentState.CLEARING
+            incident.evidence = track.clearest
         return None
 
     def _alive(self, track: Track) -> bool:

@@ -165,7 +165,7 @@ class Reader:
             PortSet(tuple(p.device for p in ports), tuple(p.port for p in ports)),
             pick,
             columns,
-            tuple(Column(BY_ID[c], q) for c, q in levels),
+            tuple(Column(BY_ID[c], q, source=f"simulated {c}") for c, q in levels),
             np.array([self._row(key) for key in keys]),
             np.array([self._row(key) for key in levels]),
             total,
@@ -183,7 +183,8 @@ class Reader:
     def _column(self, counter: str, queue: int) -> Column:
         narrow = self._config.width == 32 and counter in _NARROW
         sticks = self._infiniband
-        return Column(BY_ID[counter], queue, 32 if narrow else 64, saturates=sticks)
+        bits, source = 32 if narrow else 64, f"simulated {counter}"
+        return Column(BY_ID[counter], queue, bits, saturates=sticks, source=source)
 
     def read(self, interval: Interval) -> list[ReadingBatch | PollFailure]:
         """Every target's reading at the end of `interval`."""

@@ -43,6 +43,10 @@ def _object(**properties: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def _texts(*names: str) -> dict[str, Any]:
+    return dict.fromkeys(names, _STRING)
+
+
 def _ref(name: str) -> dict[str, Any]:
     return {"$ref": f"#/components/schemas/{name}"}
 
@@ -58,6 +62,12 @@ _CAUSE = {
     "peer_device": _maybe(_STRING),
     "peer_port": _maybe(_STRING),
 }
+_SAMPLE = {**dict.fromkeys(("value", "over_s", "rate"), _maybe(_NUMBER)), "state": _STRING}
+_RAW = _object(
+    **_texts("counter", "device", "port", "unit", "source"),
+    queue=_maybe(_INT),
+    samples=_list(_object(at=_TIME, **_SAMPLE)),
+)
 _ACK = _object(by=_STRING, at=_TIME, comment=_STRING)
 _INCIDENT: dict[str, dict[str, Any]] = {
     "id": _STRING,
@@ -84,13 +94,9 @@ _INCIDENT: dict[str, dict[str, Any]] = {
     "stalled_port_seconds": _NUMBER,
     "evidence": _list(
         _object(
-            counter=_STRING,
-            device=_STRING,
-            port=_STRING,
+            **_texts("counter", "device", "port", "unit", "expected", "source", "formula"),
             value=_NUMBER,
-            unit=_STRING,
-            expected=_STRING,
-            source=_STRING,
+            raw=_list(_RAW),
         )
     ),
     "advice": _STRING,

@@ -26,7 +26,7 @@ export function Cards({ incidents }) {
     </li>`)}</ul>`;
 }
 
-export function IncidentsView({ version }) {
+export function IncidentsView({ version, status, fabric, route }) {
   const { data, error } = useApi("incidents", {}, version);
   const columns = [
     ["Incident", (one) => html`<a href=${link("incident", one.id)}>${one.kind}</a>`],
@@ -42,15 +42,44 @@ export function IncidentsView({ version }) {
   ];
   return html`<h1>Incidents</h1><${Problem} error=${error} />
     ${data && html`<${Table} caption="Open ones first, worst on top" columns=${columns} rows=${data} empty="none" />`}
-    <${Maintenance} version=${version} />`;
+    <${Maintenance} version=${version} may=${status?.may_write} fabric=${fabric} at=${route.query} />`;
 }
 
-function Maintenance({ version }) {
-  const { data } = useApi("maintenance", {}, version);
-  if (!data?.length) return null;
-  return html`<h2>Maintenance</h2><${Table} caption="Incidents there are kept and marked, alerts are not fired" rows=${data} columns=${[
+function Maintenance({ version, may, fabric, at }) {
+  const [bump, setBump] = useState(0);
+  const [error, setError] = useState(null);
+  const { data } = useApi("maintenance", {}, version + bump);
+  const write = (path, options) => api(path, {}, options)
+    .then(() => { setError(null); setBump(bump + 1); return true; }).catch((e) => { setError(e.message); return false; });
+  const columns = [
     ["Where", (w) => `${w.fabric ? `${w.fabric}: ` : ""}${portText(w)}`], ["From", (w) => clock(w.start)], ["To", (w) => clock(w.end)],
-    ["Why", (w) => w.comment], ["Declared by", (w) => w.author || "the config"]]} />`;
+    ["Why", (w) => w.comment], ["Declared by", (w) => w.author || "the config"],
+    ["", (w) => may && w.author !== "config" && html`<button onClick=${() => write(`maintenance/${w.id}`, { method: "DELETE" })} aria-label=${`Withdraw the window of ${portText(w)}`}>Withdraw</button>`],
+  ];
+  return html`<h2 id="maintenance">Maintenance</h2>
+    <${Table} caption="Incidents there are kept and marked, alerts are not fired" rows=${data ?? []} columns=${columns} empty="none declared" />
+    <${Problem} error=${error} />
+    ${may ? html`<${Declare} key=${`${at.device}[${at.port}]`} fabric=${fabric} at=${at} send=${(body) => write("maintenance", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) })} />`
+      : html`<p class="dim">To declare maintenance here, set up users in the web config file.</p>`}`;
+}
+
+const minute = (ms) => new Date(ms).toISOString().slice(0, 16);
+
+function Declare({ fabric, at, send }) {
+  const blank = () => ({ device: at.device ?? "", port: at.port ?? "", start: minute(Date.now()), end: minute(Date.now() + 7200e3), comment: "" });
+  const [form, setForm] = useState(blank);
+  const field = (name, more) => html`<input ...${more} value=${form[name]} onInput=${(e) => setForm({ ...form, [name]: e.target.value })} />`;
+  const submit = (event) => {
+    event.preventDefault();
+    send({ ...form, fabric, start: `${form.start}:00Z`, end: `${form.end}:00Z` }).then((done) => done && setForm(blank()));
+  };
+  return html`<form class="filters" aria-label="Declare maintenance" onSubmit=${submit}>
+    <label>Device ${field("device", { required: true, maxlength: 256 })}</label>
+    <label>Port (empty: all) ${field("port", { maxlength: 256 })}</label>
+    <label>From, UTC ${field("start", { type: "datetime-local", required: true })}</label>
+    <label>To, UTC ${field("end", { type: "datetime-local", required: true })}</label>
+    <label>Why ${field("comment", { maxlength: 1000 })}</label>
+    <button>Declare</button></form>`;
 }
 
 export function IncidentView({ id, version, status }) {
@@ -70,10 +99,11 @@ export function IncidentView({ id, version, status }) {
       <dt>Cost</dt><dd>${scaled(data.lost_bytes, "B")} not sent, ${duration(data.stalled_port_seconds)} of port time</dd>
     </dl>
     <${Acknowledge} incident=${data} may=${status?.may_write} done=${() => setBump(bump + 1)} />
+    ${status?.may_write && cause && html`<p><a href=${`${link("incidents")}?${new URLSearchParams({ device: cause.device, port: cause.port ?? "" })}`}>Declare maintenance there</a></p>`}
     <h2>Evidence</h2>
     <${Table} caption="What was measured, and what a healthy port shows" rows=${data.evidence} columns=${[
       ["Measured", (e) => e.counter], ["Where", (e) => html`<${PortName} fabric=${fabric} device=${e.device} port=${e.port} />`],
-      ["Value", (e) => measured(e.value, e.unit), true], ["Healthy", (e) => e.expected], ["Source", (e) => e.source]]} />
+      ["Value", (e) => measured(e.value, e.unit), true], ["Healthy", (e) => e.expected], ["Source", (e) => e.source], ["How", (e) => html`<${Proof} evidence=${e} />`]]} />
     <h2>Pressure tree</h2>
     <${Tree} incident=${data} />
     <${Table} caption="Ports held back, hardest first" rows=${[...data.victims].sort((a, b) => b.stall_ratio - a.stall_ratio)} columns=${[
@@ -82,6 +112,13 @@ export function IncidentView({ id, version, status }) {
       ["Job", (j) => j.name], ["Stalled GPU time", (j) => duration(j.stalled_gpu_seconds), true]]} />
     <${Table} caption="Causes that were considered" rows=${data.causes_ranked} columns=${[
       ["Port", (c) => html`<${PortName} fabric=${fabric} device=${c.device} port=${c.port} />`], ["Confidence", (c) => percent(c.confidence), true]]} />`;
+}
+
+// What the number is made of: each counter as it was read, poll by poll.
+function Proof({ evidence }) {
+  if (!evidence.raw.length) return null;
+  return html`<details><summary>${evidence.formula}</summary><ul>${evidence.raw.map((raw) => html`<li>${raw.counter}${raw.queue != null ? ` queue ${raw.queue}` : ""}, ${raw.unit}, from ${raw.source || raw.counter}:
+    ${raw.samples.map((s) => `${s.value ?? `${s.rate}/s`} at ${s.at.slice(11, 23)}${s.state === "ok" ? "" : ` (${s.state})`}`).join(", ")}</li>`)}</ul></details>`;
 }
 
 // The cause, then the ports that wait on its device, then those that wait on theirs.

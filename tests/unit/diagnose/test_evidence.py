@@ -20,7 +20,8 @@ def test_a_slow_receiver_shows_raw_counters_of_both_ends_and_no_unknowns() -> No
     shown = {(one.counter, one.device): one for one in incident.evidence}
     assert shown["press", HOST.device].value > 0.5
     assert shown["stall", SINK.device].value > 0.5
-    assert shown["tx_bytes", SINK.device].unit.endswith("/s, latest poll")
+    (sent,) = shown["tx_use", SINK.device].raw
+    assert (sent.counter, sent.device, len(sent.samples)) == ("tx_bytes", SINK.device, 4)
     assert all(math.isfinite(one.value) for one in incident.evidence)
 
 
