@@ -120,7 +120,8 @@ def read_topology(data: bytes, file: str = TOPOLOGY) -> Topology:
     nodes, links = part("nodes", _node), part("links", _link)
     ports, jobs = part("ports", _facts), part("jobs", _job)
     (intent, interval_s), *_ = _each([document.get("fabric") or {}], _fabric, "fabric", file)
-    return Topology(nodes, links, ports, jobs, intent, interval_s)
+    idle = not jobs and document.get("idle") is True
+    return Topology(nodes, links, ports, jobs, intent, interval_s, idle)
 
 
 def write_topology(topology: Topology) -> bytes:
@@ -144,6 +145,7 @@ def write_topology(topology: Topology) -> bytes:
             {"name": job.name, "hosts": list(job.hosts), "gpus_per_host": job.gpus_per_host}
             for job in topology.jobs
         ],
+        **({"idle": True} if topology.idle else {}),
         "fabric": {
             "lossless_queues": list(topology.intent.lossless_queues),
             "ecn": topology.intent.ecn.value,

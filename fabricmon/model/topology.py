@@ -107,6 +107,8 @@ class Topology:
     intent: Intent = field(default_factory=Intent)
     interval_s: float = 0.0
     """Poll interval of the dump it came with; 0 unknown."""
+    idle: bool = False
+    """It is known that no job runs; without it, no `jobs` means that nothing is said of them."""
 
     def merged(self, other: Topology) -> Topology:
         """Both, `other` winning where they speak of the same node, port or cable end.
@@ -129,7 +131,7 @@ class Topology:
             tuple(nodes.values()),
             links,
             tuple(facts.values()),
-            other.jobs or self.jobs,
+            other.jobs or (() if other.idle else self.jobs),
             intent,
             other.interval_s or self.interval_s,
         )

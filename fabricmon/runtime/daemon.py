@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fabricmon.errors import FabricmonError
 from fabricmon.runtime.notify import feed_watchdog, notify
 from fabricmon.runtime.poller import FabricPoller
 from fabricmon.runtime.scheduler import Scheduler
@@ -136,13 +135,13 @@ class Daemon:
         raise LookupError(target)
 
     async def reload(self) -> None:
-        """Validate the config, then apply it whole. On `ConfigError` the old one stays."""
+        """Validate the config, then apply it whole. On any error the old one stays."""
         metrics = self._context.report.metrics
         async with self._reloading:
             try:
                 new = await asyncio.to_thread(self._reassemble)
                 await self._apply(new)
-            except FabricmonError as error:
+            except Exception as error:
                 metrics.reload_ok.set(0)
                 self._context.report.emit(Event.CONFIG_REJECTED, error=str(error))
                 raise
@@ -187,7 +186,8 @@ class Daemon:
         if self._server is not None:
             await self._server.start()
         for name, plan in self._now.fabrics.items():
-            await self._start_fabric(name, plan)
+            await self._poller(plan).start()
+            await self._run_fabric(name, plan)
         if self._now.refresh_s:
             self._scheduler.every(
                 "targets", self._now.refresh_s, self._reload_quietly, first_s=self._now.refresh_s
@@ -213,12 +213,16 @@ class Daemon:
 
     # --- fabrics ----------------------------------------------------------------------------
 
-    async def _start_fabric(self, name: str, plan: FabricPlan) -> None:
+    def _poller(self, plan: FabricPlan) -> FabricPoller:
         poller = FabricPoller(
             plan.pipeline, plan.guards, self._context, plan.interval_s, self._publish
         )
-        self._pollers[name] = poller
-        await poller.start()
+        self._pollers[plan.pipeline.fabric] = poller
+        return poller
+
+    async def _run_fabric(self, name: str, plan: FabricPlan) -> None:
+        """Begin to tick a fabric whose poller was started."""
+        poller = self._pollers[name]
         for guard in plan.guards:
             await poller.replay(guard.past())
         self._schedule(name, plan, poller)
@@ -252,32 +256,25 @@ class Daemon:
     # --- reload -----------------------------------------------------------------------------
 
     async def _reload_quietly(self) -> None:
-        with suppress(FabricmonError):  # reported by reload itself; the old config stays
+        with suppress(Exception):  # reported by reload itself; the old config stays
             await self.reload()
 
     async def _apply(self, new: Assembly) -> None:
-        """Put `new` in place of what runs. Pipelines, and guards that did not change, stay."""
-        dropped = await self._begin_exporters(new)
-        old = self._now.fabrics
-        self._now.maintenance.configure(new.maintenance.windows())
-        new.maintenance = self._now.maintenance
-        for name in self._now.fabrics.keys() - new.fabrics.keys():
-            await self._end_fabric(name)
-        for name, plan in new.fabrics.items():
-            old_plan = self._now.fabrics.get(name)
-            if old_plan is not None:
-                await self._renew(name, old_plan, plan)
-        fresh = new.fabrics.keys() - self._now.fabrics.keys()
-        self._now = new
-        for name in sorted(fresh):
-            new.fabrics[name].pipeline.maintenance = new.maintenance
-            await self._start_fabric(name, new.fabrics[name])
+        """Put `new` in place of what runs. Pipelines, and guards that did not change, stay.
+
+        First everything that can fail is started beside what runs, and stopped again if any of it
+        does; only then is anything exchanged.
+        """
+        async with AsyncExitStack() as undo:
+            dropped = await self._begin_exporters(new, undo)
+            for name, plan in new.fabrics.items():
+                await self._begin_fabric(name, plan, undo)
+            undo.pop_all()
+        await self._exchange(new)
         for exporter in dropped:
             await exporter.stop()
-        for plan in old.values():
-            plan.close()
 
-    async def _begin_exporters(self, new: Assembly) -> list[Exporter]:
+    async def _begin_exporters(self, new: Assembly, undo: AsyncExitStack) -> list[Exporter]:
         """Start what is new or changed, with the latest tick; the rest stays. Gives the dropped."""
         old = self._now.exporters
         for name, exporter in new.exporters.items():
@@ -285,20 +282,46 @@ class Daemon:
             if running is not None and self._now.settings[name] == new.settings[name]:
                 new.exporters[name] = running
                 continue
+            undo.push_async_callback(exporter.stop)
             await exporter.start()
             for snapshot in list(self._latest.values()):
                 if snapshot.fabric in new.fabrics:
                     await asyncio.to_thread(self._give, exporter, snapshot)
         return [e for n, e in old.items() if new.exporters.get(n) is not e]
 
-    async def _renew(self, name: str, old: FabricPlan, new: FabricPlan) -> None:
-        new.guards[:] = [
-            next((kept for kept in old.guards if kept.key == guard.key), guard)
-            for guard in new.guards
-        ]
-        poller = self._pollers[name]
-        await poller.exchange(new.pipeline, new.guards, new.interval_s)
-        self._schedule(name, new, poller)
+    async def _begin_fabric(self, name: str, plan: FabricPlan, undo: AsyncExitStack) -> None:
+        """Start the guards of a known fabric that are new, or all there is of a new fabric."""
+        old = self._now.fabrics.get(name)
+        if old is None:
+            plan.pipeline.maintenance = self._now.maintenance
+            poller = self._poller(plan)
+            undo.callback(self._pollers.pop, name)
+            undo.push_async_callback(poller.stop)
+            await poller.start()
+            return
+        for i, guard in enumerate(plan.guards):
+            kept = next((kept for kept in old.guards if kept.key == guard.key), None)
+            if kept is not None:
+                plan.guards[i] = kept
+                continue
+            undo.push_async_callback(guard.stop)
+            await guard.start()
+
+    async def _exchange(self, new: Assembly) -> None:
+        old = self._now.fabrics
+        self._now.maintenance.configure(new.maintenance.windows())
+        new.maintenance = self._now.maintenance
+        for name in old.keys() - new.fabrics.keys():
+            await self._end_fabric(name)
+        for name in old.keys() & new.fabrics.keys():
+            plan, poller = new.fabrics[name], self._pollers[name]
+            await poller.exchange(plan.pipeline, plan.guards, plan.interval_s)
+            self._schedule(name, plan, poller)
+        self._now = new
+        for name in sorted(new.fabrics.keys() - old.keys()):
+            await self._run_fabric(name, new.fabrics[name])
+        for plan in old.values():
+            plan.close()
 
     async def _end_fabric(self, name: str) -> None:
         for job in ("tick", "discover", "jobs"):

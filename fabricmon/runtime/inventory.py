@@ -10,13 +10,16 @@ from __future__ import annotations
 
 import glob
 import re
-import urllib.error
-import urllib.request
+import socket
+import threading
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
-from http.client import HTTPException
+from http import HTTPStatus
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import urlsplit
 
 from fabricmon import yamlfile
 from fabricmon.errors import ConfigError
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
 
 _MAX_ANSWER = 16 << 20
 _TIMEOUT_S = 10.0
+"""For the whole answer of an inventory."""
 _WRITTEN = re.compile(r"([0-9]{1,4})/([0-9]{1,4})", re.ASCII)
 _MASK = (1 << 64) - 1
 
@@ -46,13 +50,6 @@ class Entry(NamedTuple):
 class _Group(Settings):
     targets: list[str]
     labels: dict[str, str] = {}
-
-
-class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """An inventory that sends us elsewhere could send us anywhere."""
-
-    def redirect_request(self, *_args: object, **_kw: object) -> None:
-        return None
 
 
 def entries(
@@ -92,24 +89,56 @@ def _groups(document: Document) -> Iterator[Entry]:
 def _get(url: str, document: Document, at: tuple[str | int, ...]) -> str:
     if not url.startswith(("http://", "https://")):
         raise document.error("an address begins with http:// or https://", at)
-    opener = urllib.request.build_opener(_NoRedirect)
     try:
-        with opener.open(url, timeout=_TIMEOUT_S) as answer:
-            body: bytes = answer.read(_MAX_ANSWER + 1)
-            missing = 0 if len(body) > _MAX_ANSWER else answer.length or 0
-    except urllib.error.HTTPError as error:
-        error.close()  # it holds the answer's socket
-        raise document.error(f"{url}: {error}", at) from error
+        body = _body(url)
     except (OSError, ValueError, HTTPException) as error:
         raise document.error(f"{url}: {error}", at) from error
-    if missing:
-        raise document.error(f"{url}: the answer ends {missing} bytes early", at)
-    if len(body) > _MAX_ANSWER:
-        raise document.error(f"{url}: larger than {_MAX_ANSWER >> 20} MiB", at)
     try:
         return body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ConfigError("not UTF-8", file=url) from error
+
+
+def _body(url: str) -> bytes:
+    """What an inventory answers. Redirects are errors: they could send us anywhere.
+
+    Raises `OSError`, `ValueError` or `HTTPException`.
+    """
+    place = urlsplit(url)
+    make = HTTPSConnection if place.scheme == "https" else HTTPConnection
+    with closing(make(place.hostname or "", place.port, timeout=_TIMEOUT_S)) as connection:
+        connection.connect()
+        # The connection's own timeout is for each read: a server that drips would hold us for ever.
+        ran_out = threading.Event()
+        alarm = threading.Timer(_TIMEOUT_S, _hang_up, (connection.sock, ran_out))
+        alarm.start()
+        try:
+            return _answer(connection, place._replace(scheme="", netloc="", fragment="").geturl())
+        except (OSError, ValueError, HTTPException) as error:
+            if ran_out.is_set():
+                raise TimeoutError(f"no whole answer within {_TIMEOUT_S:g} s") from error
+            raise
+        finally:
+            alarm.cancel()
+
+
+def _hang_up(channel: socket.socket, ran_out: threading.Event) -> None:
+    ran_out.set()
+    with suppress(OSError):  # not the TLS socket's own, which would pull the session from under it
+        socket.socket.shutdown(channel, socket.SHUT_RDWR)
+
+
+def _answer(connection: HTTPConnection, path: str) -> bytes:
+    connection.request("GET", path or "/", headers={"Accept": "application/json"})
+    with connection.getresponse() as answer:
+        if answer.status != HTTPStatus.OK:
+            raise ValueError(f"HTTP {answer.status} {answer.reason}")
+        body = answer.read(_MAX_ANSWER + 1)
+        if len(body) > _MAX_ANSWER:
+            raise ValueError(f"larger than {_MAX_ANSWER >> 20} MiB")
+        if answer.length:
+            raise ValueError(f"the answer ends {answer.length} bytes early")
+        return body
 
 
 # --- shards --------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from __future__ import annotations
 import subprocess
 from typing import TYPE_CHECKING
 
-from fabricmon.errors import FormatError
+from fabricmon.errors import FabricmonError
 from fabricmon.formats.jobs import read_jobs
 from fabricmon.model.topology import Topology
 from fabricmon.record.source import open_source
@@ -31,7 +31,7 @@ def topology_file(path: Path, report: Reporter) -> Topology | None:
         for item in open_source([path], report=report).items():
             if isinstance(item, Topology):
                 found = found.merged(item)
-    except (OSError, FormatError) as error:
+    except (OSError, FabricmonError) as error:
         report.emit(Event.DISCOVERY_FAILED, str(path), error=str(error))
         return None
     return found
@@ -41,7 +41,10 @@ def job_map(config: JobsConfig, report: Reporter) -> Topology | None:
     """The jobs that run now, from a file or from what a command prints."""
     name = str(config.file or " ".join(config.command))
 
+    skipped: list[BadRecord] = []
+
     def bad(record: BadRecord) -> None:
+        skipped.append(record)
         report.emit(Event.RECORD_SKIPPED, name, error=str(record))
 
     try:
@@ -49,10 +52,10 @@ def job_map(config: JobsConfig, report: Reporter) -> Topology | None:
         jobs = read_jobs(
             data, bad, fmt=config.format, gpus_per_host=config.gpus_per_host, file=name
         )
-    except (OSError, FormatError, subprocess.SubprocessError) as error:
+    except (OSError, FabricmonError, subprocess.SubprocessError) as error:
         report.emit(Event.DISCOVERY_FAILED, name, error=str(error))
         return None
-    return Topology(jobs=jobs)
+    return Topology(jobs=jobs, idle=not jobs and not skipped)
 
 
 def _output(command: list[str]) -> bytes:

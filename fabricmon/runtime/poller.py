@@ -81,7 +81,7 @@ class FabricPoller:
     async def exchange(
         self, pipeline: Pipeline, guards: Sequence[Guard], interval_s: float
     ) -> None:
-        """Go on under a new config: what stays is untouched, what is gone is let go of."""
+        """Go on under a new config, with guards that were started: what is gone is let go of."""
         kept = [guard for guard in guards if guard in self.guards]
         dropped = [guard for guard in self.guards if guard not in guards]
         fresh = [guard for guard in guards if guard not in kept]
@@ -89,7 +89,6 @@ class FabricPoller:
             for old in dropped:
                 if old.kind == guard.kind:
                     guard.inherit(old)
-            await guard.start()
         self.guards, self._interval_s = list(guards), interval_s
         for guard in dropped:
             await guard.stop()

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 from fabricmon import app, yamlfile
 from fabricmon.config import TargetConfig
 from fabricmon.errors import ConfigError
+from fabricmon.runtime import inventory
 from fabricmon.runtime.inventory import Entry, entries
 
 _DOCUMENT = yamlfile.loads("targets: []", file="fabricmon.yaml")
@@ -95,3 +97,25 @@ def test_one_name_from_two_inventories_is_refused(tmp_path: Path) -> None:
     loaded = app.load(config)
     with pytest.raises(ConfigError, match=r"targets\[1\]: target 'x' is given twice"):
         app.assemble(loaded, app.make_context(quiet=True))
+
+
+def test_a_server_that_drips_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A byte now and then keeps each read alive; the whole answer has its own limit."""
+    monkeypatch.setattr(inventory, "_TIMEOUT_S", 0.5)
+    stop = threading.Event()
+
+    def drip(listener: socket.socket) -> None:
+        channel, _ = listener.accept()
+        with channel, suppress(OSError):
+            channel.sendall(b"HTTP/1.0 200 OK\r\nContent-Length: 100000\r\n\r\n")
+            while not stop.wait(0.05):
+                channel.sendall(b" ")
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=drip, args=(listener,), daemon=True)
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        with pytest.raises(ConfigError, match=r"no whole answer within 0\.5 s"):
+            _entries(http_sd=url)
+        stop.set()
+        thread.join()
