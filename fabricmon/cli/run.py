@@ -19,6 +19,12 @@ from fabricmon.cli.common import config_option
     type=click.Path(path_type=Path, dir_okay=False),
     help="TLS and passwords, in the format of the Prometheus exporters.",
 )
+@click.option(
+    "--web.state-file",
+    "state_file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Where acknowledgements and declared maintenance are kept.",
+)
 @click.option("--web.enable-lifecycle", "lifecycle", is_flag=True, help="Allow POST /-/reload.")
 @click.option("--shard", metavar="I/N", help="Poll only part I (from 0) of N of the targets.")
 @click.option(
@@ -34,6 +40,7 @@ def command(
     config: Path | None,
     listen: str | None,
     web_config: Path | None,
+    state_file: Path | None,
     lifecycle: bool,
     shard: str | None,
     level: str | None,
@@ -50,7 +57,11 @@ def command(
     loaded = app.load(config)
     context = app.make_context(loaded, level=level, fmt=fmt)
     web = app.web_config(
-        loaded, listen_address=listen, config_file=web_config, enable_lifecycle=lifecycle or None
+        loaded,
+        listen_address=listen,
+        config_file=web_config,
+        state_file=state_file,
+        enable_lifecycle=lifecycle or None,
     )
 
     async def serve() -> None:

@@ -60,6 +60,10 @@ class Maintenance:
         """All of them, the config's first."""
         return self._configured + self._declared
 
+    def declared(self) -> tuple[MaintenanceWindow, ...]:
+        """Those that were declared over HTTP."""
+        return self._declared
+
     def configure(self, windows: Iterable[MaintenanceWindow]) -> None:
         """Take the windows of a reloaded config; declared ones stay."""
         self._configured = tuple(windows)

@@ -58,6 +58,7 @@ class Event(Enum):
     RECORDING_FAILED = (Level.ERROR, "a tick could not be recorded")
     EXPORT_FAILED = (Level.WARNING, "an exporter could not deliver")
     EXPORT_DROPPED = (Level.WARNING, "an exporter dropped data it could not deliver")
+    STATE_NOT_KEPT = (Level.ERROR, "what was acknowledged or declared could not be written down")
     SCRAPE_REFUSED = (Level.WARNING, "too many scrapes at once")
     COMPONENT_FAILED = (Level.ERROR, "a component raised an error it should not; it goes on")
 

@@ -28,6 +28,8 @@ class WebConfig(Settings):
     """A client that has not sent its request by then is cut off; also how long one may idle."""
     history_mib: int = Field(default=64, ge=1)
     """Memory for the counters behind the plots and the timeline."""
+    state_file: Path | None = None
+    """Where acknowledgements and declared maintenance are kept over a restart."""
     external_url: str = ""
     """The address people reach this server at, for links and `/sd/targets`."""
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fabricmon.api import Context, PageSource
     from fabricmon.selfmon import Reporter
     from fabricmon.web.api.history import History
+    from fabricmon.web.api.kept import Kept
     from fabricmon.web.config import WebConfig
     from fabricmon.web.state import State
     from fabricmon.web.webfile import WebFile
@@ -50,6 +51,7 @@ def make_site(
     source: PageSource | None,
     file: WebFile,
     history: History,
+    kept: Kept,
     busy: set[asyncio.BaseProtocol],
 ) -> Site:
     """The whole application. Connections with a request in work are kept in `busy`."""
@@ -65,7 +67,7 @@ def make_site(
             web.get(config.telemetry_path, scraping.metrics),
             web.get("/probe", scraping.probe),
             *Basics(config, state).routes(),
-            *Api(context, state, history, gate).routes(),
+            *Api(context, state, history, kept, gate).routes(),
             web.get("/api/v1/events", live.stream),
             *static_routes(config),
         ]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from fabricmon.errors import ConfigError
 from fabricmon.selfmon import Event
 from fabricmon.web.api.history import History
+from fabricmon.web.api.kept import Kept
 from fabricmon.web.config import split_address
 from fabricmon.web.webfile import WebFile
 
@@ -38,16 +39,18 @@ class WebServer:
         self._runner: web.AppRunner | None = None
         self._listener: asyncio.Server | None = None
         self._history = History(config.history_mib << 20)
+        self._kept = Kept(config.state_file, context, state.maintenance)
         self._live: Live | None = None
         self._busy: set[asyncio.BaseProtocol] = set()
         self.port = 0
         """The port it listens on, once started."""
 
     async def start(self) -> None:
-        """Listen. Raises `ConfigError` for a bad web config file or an address that is taken."""
+        """Listen. Raises `ConfigError` for a bad file or an address that is taken."""
         from fabricmon.web.routes import make_site  # noqa: PLC0415 - see there
 
         self._file.load()
+        self._kept.load()
         site = make_site(
             self._config,
             self._context,
@@ -55,6 +58,7 @@ class WebServer:
             self._source,
             self._file,
             self._history,
+            self._kept,
             self._busy,
         )
         self._runner, self._live = site.runner, site.live

@@ -264,6 +264,35 @@ async def test_an_incident_is_acknowledged_in_the_page(context: Context, tmp_pat
         await page.until("!!document.querySelector('form button')")
 
 
+async def test_maintenance_is_declared_in_the_page(context: Context, tmp_path: Path) -> None:
+    """From the incident to the form with its port filled in, to the list, and back out of it."""
+    hashed = bcrypt.hashpw(b"pw", bcrypt.gensalt(4)).decode()
+    users = await asyncio.to_thread(_write, tmp_path / "web.yml", hashed)
+    topology = leaf_spine(2, 2, 2)
+    async with opened(context, tmp_path, topology, config_file=users) as (site, page):
+        site.tick(1, fault=True)
+        await page.goto(site.url.replace("http://", "http://ops:pw@"))
+        await page.until("!!document.querySelector('.cards a')")
+        await page.eval("document.querySelector('.cards a').click()")
+        await page.until(has("Declare maintenance there"))
+        await page.eval(
+            "[...document.querySelectorAll('a')].find((a) => a.innerText.includes('there')).click()"
+        )
+        form = "document.querySelector('form[aria-label=\"Declare maintenance\"]')"
+        await page.until(f"{form}?.querySelector('input').value === 'host1-1'")
+        await page.eval(f"[...{form}.querySelectorAll('input')].at(-1).focus()")
+        for key in "optics":
+            await page.press(key)
+        await page.press("Enter")
+        await page.until(has("optics"))
+        (window,) = site.state.declared.declared()
+        assert (window.device, window.port, window.fabric) == ("host1-1", "mlx5_0/1", "pod1")
+        assert (window.author, window.end_ns - window.start_ns) == ("ops", 7200 * 10**9)
+        await page.eval("document.querySelector('td button').click()")
+        await page.until(has("none declared"))
+        assert site.state.declared.declared() == ()
+
+
 def _write(path: Path, hashed: str) -> Path:
     path.write_text(f"basic_auth_users:\n  ops: {hashed}\n")
     return path

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fabricmon.api import Context
     from fabricmon.model.snapshot import Snapshot
     from fabricmon.web.api.history import History
+    from fabricmon.web.api.kept import Kept
     from fabricmon.web.security import Gate
     from fabricmon.web.state import State
 
@@ -41,7 +42,6 @@ _FILTERS: dict[str, list[str]] = {
     "verdict": [verdict.value for verdict in Verdict],
 }
 """What incidents can be narrowed by, and to what; empty = any text."""
-_MAX_ACKS = 10_000
 
 
 class Acknowledgement(Settings):
@@ -80,13 +80,15 @@ class NewMaintenance(Settings):
 class Api:
     """The handlers."""
 
-    def __init__(self, context: Context, state: State, history: History, gate: Gate) -> None:
+    def __init__(
+        self, context: Context, state: State, history: History, kept: Kept, gate: Gate
+    ) -> None:
         """Store."""
         self._context = context
         self._state = state
         self._history = history
         self._gate = gate
-        self._acks: dict[str, dict[str, Any]] = {}
+        self._kept = kept
 
     def routes(self) -> list[web.RouteDef]:
         """For the application."""
@@ -151,7 +153,7 @@ class Api:
         return [self._with_ack(one) for one in known.values()]
 
     def _with_ack(self, incident: dict[str, Any]) -> dict[str, Any]:
-        return {**incident, "acknowledged": self._acks.get(incident["id"])}
+        return {**incident, "acknowledged": self._kept.of(incident)}
 
     async def _incidents(self, request: web.Request) -> web.Response:
         wanted = {key: request.query[key] for key in _FILTERS if key in request.query}
@@ -262,16 +264,12 @@ class Api:
     async def _acknowledge(self, request: web.Request) -> web.Response:
         user = self._writer(request)
         body = await _body(request, Acknowledgement)
-        incident = self._one(request)
-        if len(self._acks) >= _MAX_ACKS:
-            del self._acks[next(iter(self._acks))]
-        at = rfc3339(self._context.clock.now_ns())
-        self._acks[incident["id"]] = {"by": user, "at": at, "comment": body.comment}
+        await self._kept.acknowledge(self._one(request), user, body.comment)
         return json_response(self._one(request))
 
     async def _unacknowledge(self, request: web.Request) -> web.Response:
         self._writer(request)
-        self._acks.pop(self._one(request)["id"], None)
+        await self._kept.unacknowledge(self._one(request))
         return json_response(self._one(request))
 
     async def _maintenance(self, _request: web.Request) -> web.Response:
@@ -292,12 +290,12 @@ class Api:
             body.comment,
             user,
         )
-        self._state.maintenance().declare(window, self._context.clock.now_ns())
+        await self._kept.declare(window)
         return json_response(_window_json(window), status=201)
 
     async def _withdraw(self, request: web.Request) -> web.Response:
         self._writer(request)
-        if not self._state.maintenance().withdraw(request.match_info["id"]):
+        if not await self._kept.withdraw(request.match_info["id"]):
             raise web.HTTPNotFound(text="no window of that id was declared over HTTP\n")
         return web.Response(status=204)
 
