@@ -88,6 +88,8 @@ class SnmpRow(Row):
     """The device counts per port what belongs to a queue: used where only one is lossless."""
     is_: Annotated[int | None, Field(alias="is")] = None
     """The gauge is 1 where the object has this value, else 0."""
+    void: list[int] = []
+    """Values that say nothing (not applicable, negotiated): the device has no such instance."""
     unit: OidText | None = None
     """A scalar of the device that the gauge is multiplied with (bytes in a cell)."""
     slow: bool = False
@@ -105,6 +107,8 @@ class SnmpRow(Row):
             )
         if (self.is_ is not None or self.unit) and not self.entry.is_gauge:
             raise ValueError("`is` and `unit` are for gauges")
+        if self.void and not self.slow:
+            raise ValueError("`void` is for what is read with the names (`slow`)")
         return self
 
     def columns(self) -> Iterator[tuple[Oid, int]]:

@@ -254,7 +254,7 @@ class _Builder:
         has = False
         for suffix, value in self._walk.column(column):
             read = row.shape.read(suffix)
-            if read is None or not isinstance(value, int):
+            if read is None or not isinstance(value, int) or value in row.void:
                 continue
             port = self._port.get(read[0])
             if port is None:

@@ -88,6 +88,8 @@ _PORT = (
     ("module_temperature_c", "celsius", _G, "Temperature of the optical module"),
     ("rx_power_dbm", "dBm", _G, "Optical power received (the weakest lane)"),
     ("tx_power_dbm", "dBm", _G, "Optical power sent (the weakest lane)"),
+    ("pfc_enabled", "bool", _G, "1 while priority flow control is in operation on the port"),
+    ("peer_pfc_enabled", "bool", _G, "1 while the peer says that it is in operation there"),
 )
 
 _QUEUE = (
@@ -104,6 +106,10 @@ _QUEUE = (
     ("queue_depth_bytes", "bytes", _G, "Bytes standing in this queue"),
     ("queue_depth_peak_bytes", "bytes", _G, "Highest depth of this queue since the last reading"),
     ("headroom_bytes", "bytes", _G, "PFC headroom in use: what arrived after XOFF was sent"),
+    ("headroom_peak_bytes", "bytes", _G, "Highest PFC headroom in use since that was cleared"),
+    ("no_drop", "bool", _G, "1 where the device is set not to drop packets of this priority"),
+    ("xoff_bytes", "bytes", _G, "Fill of the ingress buffer at which a pause is sent"),
+    ("xon_bytes", "bytes", _G, "Fill of the ingress buffer at which the peer may go on"),
 )
 
 

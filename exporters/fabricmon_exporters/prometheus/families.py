@@ -163,6 +163,8 @@ FAMILIES: tuple[Family, ...] = (
     _gauge("module_temperature_celsius", "module_temperature_c", "link"),
     _gauge("receive_power_dbm", "rx_power_dbm", "link"),
     _gauge("transmit_power_dbm", "tx_power_dbm", "link"),
+    _gauge("pfc_enabled", "pfc_enabled", "link"),
+    _gauge("peer_pfc_enabled", "peer_pfc_enabled", "link"),
     _counter("cnp_sent", "cnp_sent", "host"),
     _counter("cnp_handled", "cnp_handled", "host"),
     _counter("ecn_marked_received_packets", "ecn_marked_received", "host"),
@@ -208,6 +210,10 @@ FAMILIES: tuple[Family, ...] = (
     _gauge("depth_bytes", "queue_depth_bytes", "queue"),
     _gauge("depth_peak_bytes", "queue_depth_peak_bytes", "queue"),
     _gauge("headroom_bytes", "headroom_bytes", "queue"),
+    _gauge("headroom_peak_bytes", "headroom_peak_bytes", "queue"),
+    _gauge("no_drop", "no_drop", "queue"),
+    _gauge("xoff_bytes", "xoff_bytes", "queue"),
+    _gauge("xon_bytes", "xon_bytes", "queue"),
 )
 
 GROUPS: tuple[str, ...] = tuple(dict.fromkeys(family.group for family in FAMILIES))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 
+from fabricmon.errors import ConfigError
 from fabricmon.mappings.snmp import SnmpMappings, oid
 from fabricmon.mappings.snmp_backward import instances
 from fabricmon.mappings.snmp_grid import Grid, build, build_apart, lacking
@@ -195,6 +196,21 @@ def test_gauges_are_in_catalogue_units(tmp_path: Path) -> None:
     assert np.isnan(rows["oper_up"][2])
     assert rows["speed_bps"][0] == 400e9
     assert rows["headroom_bytes"][0] == 2080
+
+
+def test_settings_that_say_nothing_are_unsupported(tmp_path: Path) -> None:
+    """What a priority is set to is 0 or 1, or unknown where the device says it does not apply."""
+    row = "{counter: no_drop, oid: 1.3.9, index: port.1.queue, is: 2, void: [3], slow: true}"
+    found = walk(_1_3_9_1_1_3=2, _1_3_9_2_1_3=1, _1_3_9_3_1_3=3, _1_3_9_1_2_3=1)
+    grid, batch = read(f"- {row}\n", found, tmp_path)
+    assert [c.queue for c in batch.gauge_columns] == [3]
+    assert batch.gauges[0, :2].tolist() == [1, 0]
+    assert np.isnan(batch.gauges[0, 2])
+    assert lacking(grid) == {}
+    grid, _ = read(f"- {row}\n", walk(_1_3_9_1_1_3=3), tmp_path)
+    assert "no_drop" in lacking(grid)
+    with pytest.raises(ConfigError, match="`void` is for what is read with the names"):
+        read(f"- {row.replace(', slow: true', '')}\n", found, tmp_path)
 
 
 def test_identity_survives_new_numbers(tmp_path: Path) -> None:

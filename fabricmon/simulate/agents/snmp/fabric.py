@@ -231,7 +231,8 @@ def _write(
         numbers = raw * route.scale // route.divisor.astype(np.uint64)
     numbers &= route.mask
     choice = route.wanted >= 0
-    numbers[choice] = np.where(raw[choice] > 0, route.wanted[choice], DOWN)
+    wanted = route.wanted[choice]
+    numbers[choice] = np.where(raw[choice] > 0, wanted, np.where(wanted == DOWN, 1, DOWN))
     known = state[cells] == State.OK
     out[route.slot[known]] = numbers[known]
 
