@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from fabricmon.normalize.gauges import Drained
 
 _DISTRUST = 10
+_LATE = 1.5
+"""Paces after which what is read less often than the rest counts as missing."""
 _LOUD = ("reset", "saturated", "over_rate", "stale", "wrong_clock", "other_source")
 """What deserves an event, besides its count."""
 
@@ -84,6 +86,7 @@ class Normalizer:
                 beat = refresh.beat_of(store, group, self.table.node)
             if beat is not None:
                 self._follow(beat, group, span, before)
+            self._await(group, now_ns, before)
             self._withhold(over)
             over_s[group] = span
         self._close(now_ns, read)
@@ -135,7 +138,7 @@ class Normalizer:
     ) -> None:
         """Take rates over the device's own beat where it has one; `span` float64[N] follows."""
         store = self._store
-        read = ~np.isnan(span)
+        read = ~np.isnan(span) & (self._every_s(group) == 0)
         at = np.flatnonzero(beat.moved & read)
         factor = (span[at] / beat.span_s[at]).astype(np.float32)
         held, stale = np.flatnonzero(beat.held & read), np.flatnonzero(beat.stale & read)
@@ -163,6 +166,34 @@ class Normalizer:
         state[held] = np.where(good, State.HELD, was)
         self._settler.tally["held"] += int(good.sum())
 
+    def _every_s(self, group: int) -> NDArray[np.float64]:
+        """float64[N]: the pace of what is read less often than the rest; 0 in every poll."""
+        store = self._store
+        columns = store.columns[store.groups[group][0]] if store.groups[group] else []
+        if not any(column.every_s for column in columns):
+            return np.zeros(1)
+        paces = np.array([0.0, *(column.every_s for column in columns)])
+        return paces[store.source[store.groups[group][0]]]
+
+    def _waiting(self, group: int, now_ns: int) -> NDArray[np.bool_]:
+        """bool[N]: not read since the last tick, and not due either."""
+        store = self._store
+        until = store.heard[group] + (_LATE * 1e9 * self._every_s(group)).astype(np.int64)
+        waiting: NDArray[np.bool_] = (store.heard[group] != NO_TIME) & (now_ns <= until)
+        return waiting & ~store.touched[group]
+
+    def _await(
+        self, group: int, now_ns: int, before: tuple[NDArray[np.float32], NDArray[np.uint8]]
+    ) -> None:
+        """Keep the rates of what its source reads less often than the rest until that is due."""
+        at = np.flatnonzero(self._waiting(group, now_ns))
+        for slot in self._store.groups[group] if len(at) else ():
+            was = before[1][slot][at]
+            good = was < State.MISSING
+            self._store.rate[slot][at] = before[0][slot][at]
+            self._store.state[slot][at] = np.where(good, State.HELD, was)
+            self._settler.tally["held"] += int(good.sum())
+
     def _withhold(self, over: dict[int, NDArray[np.intp]]) -> None:
         """Withhold the rates that are still more than the link carries."""
         for slot, ports in over.items():
@@ -180,7 +211,8 @@ class Normalizer:
         self._read_ns[read] = now_ns
         for group, slots in enumerate(store.groups):
             touched, heard = store.touched[group], store.heard[group]
-            lost = int(np.count_nonzero((heard != NO_TIME) & ~touched))
+            silent = (heard != NO_TIME) & ~touched & ~self._waiting(group, now_ns)
+            lost = int(np.count_nonzero(silent))
             self._settler.tally["missing"] += lost * len(slots)
             stamp = np.clip(store.last[group], self._staging.now_ns, now_ns)
             np.copyto(self._read_ns, np.maximum(stamp, self._read_ns), where=touched)

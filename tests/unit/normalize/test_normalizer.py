@@ -65,6 +65,42 @@ def test_a_cell_missing_alone_has_its_own_elapsed_time() -> None:
     assert [frame.rate_of(c)[0] for c in ("tx_bytes", "rx_bytes")] == [100, 10]
 
 
+def test_what_is_read_less_often_holds_until_it_is_due() -> None:
+    """A queue read every six seconds keeps its rate in between, and is missing when overdue."""
+    feed, other = Feed(), (column("queue_tx_bytes", queue=5, every_s=6.0),)
+    seen: dict[int, tuple[int, float]] = {}
+    for second in range(20):
+        feed.read(second, second * 100)
+        if second in (0, 6, 12):
+            feed.normalizer.absorb(feed.batch(second, [second * 50], columns=other))
+        frame = feed.tick(second + 1)
+        k = frame.queue_row("queue_tx_bytes")
+        assert k is not None
+        seen[second] = int(frame.queue_state[k, 0, 0]), float(frame.queue_rate[k, 0, 0])
+        assert frame.queue_total[k, 0, 0] == min(second // 6, 2) * 300
+    assert [seen[s][0] for s in (0, 3, 6, 9, 12, 15, 19)] == [
+        State.BASELINE, State.BASELINE, State.OK, State.HELD, State.OK, State.HELD, State.HELD,
+    ]  # fmt: skip
+    assert {rate for second, (_, rate) in seen.items() if second >= 6} == {50.0}
+    assert feed.counted("missing") == 0
+    late = [feed.tick(second).queue_state[0, 0, 0] for second in (21, 22, 23)]
+    assert late == [State.HELD, State.HELD, State.MISSING]
+
+
+def test_a_devices_beat_is_not_that_of_what_is_read_less_often() -> None:
+    """A device renews every five seconds; what is read every twenty is a rate over twenty."""
+    feed, other = Feed(), (column("queue_tx_bytes", queue=5, every_s=20.0),)
+    for second in range(81):
+        shown = second // 5 * 5
+        feed.read(second, shown * 1000)
+        if second % 20 == 0:
+            feed.normalizer.absorb(feed.batch(second, [shown * 10], columns=other))
+        frame = feed.tick(second + 1)
+        if second > 40:
+            assert frame.rate_of("tx_bytes")[0] == pytest.approx(1000)
+            assert frame.queue_rate_of("queue_tx_bytes")[0, 0] == pytest.approx(10)
+
+
 def test_unsupported_is_told_apart_from_missing() -> None:
     """What a device does not count stays unsupported and never gets a number."""
     feed = Feed(["tx_bytes", "rx_discards"])
