@@ -127,7 +127,9 @@ def beat_of(store: Store, group: int, node: NDArray[np.int32]) -> Beat | None:
     devices = int(node.max()) + 1
     votes = np.bincount(node[shows], minlength=devices)
     period = np.bincount(node[shows], gap[shows], devices) / np.maximum(votes, 1)
-    span = period[node]
+    # A move is known to be as old as one poll, so the mean of n gaps may be off by a poll / n.
+    doubt = store.poll[group][shows] / store.gaps[group][shows]
+    span = _rounded(period, np.bincount(node[shows], doubt, devices) / np.maximum(votes, 1))[node]
     known = store.moved_at[group] != NO_TIME
     still = np.full(len(node), np.inf)
     still[known] = (store.last[group][known] - store.moved_at[group][known]) / 1e9
@@ -141,6 +143,12 @@ def beat_of(store: Store, group: int, node: NDArray[np.int32]) -> Beat | None:
     beats = np.maximum(1.0, np.rint(_since(store, group) / np.where(span > 0, span, 1.0)))
     store.quiet[group][:] = slow & ~changed & ~held & ~stale
     return Beat(slow & changed, beats * span, held, stale)
+
+
+def _rounded(period: NDArray[np.float64], doubt: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Whole seconds where they are within the doubt: that is how people set caches."""
+    whole = np.rint(period)
+    return np.where((whole > 0) & (np.abs(whole - period) < doubt), whole, period)
 
 
 def _since(store: Store, group: int) -> NDArray[np.float64]:

@@ -28,12 +28,20 @@ def test_rates_are_right_after_two_refreshes() -> None:
     assert feed.counted("over_rate") == 0
 
 
-def test_a_refresh_that_is_no_multiple_of_the_poll_is_learned_too() -> None:
-    """Polled each 2 s, renewed each 3 s: gaps of 2 and 4 s, but the rate comes out."""
-    feed = Feed()
-    rates = _cached(feed, 3.0, [2.0 * t for t in range(60)])
-    assert np.median(rates[20:]) == pytest.approx(1e9, rel=0.02)
-    assert np.abs(np.array(rates[20:]) / 1e9 - 1).max() < 0.1
+@pytest.mark.parametrize(("refresh", "poll"), [(3.0, 2.0), (5.0, 2.0), (5.0, 3.0), (7.0, 3.0)])
+def test_a_refresh_that_is_no_multiple_of_the_poll_is_learned_too(
+    refresh: float, poll: float
+) -> None:
+    """Gaps between moves differ by a poll; once three are known, every rate is within 2 %."""
+    rates = np.array(_cached(Feed(), refresh, [poll * t for t in range(60)]))
+    first = int(4 * refresh / poll) + 1
+    assert rates[first:] == pytest.approx(np.full(60 - first, 1e9), rel=0.02)
+
+
+def test_a_refresh_that_is_no_whole_number_of_seconds_is_found() -> None:
+    """Every 5.4 s, polled each 2 s: what the first gaps suggest gives way to what all say."""
+    rates = np.array(_cached(Feed(), 5.4, [2.0 * t for t in range(90)]))
+    assert rates[60:] == pytest.approx(np.full(30, 1e9), rel=0.02)
 
 
 def test_a_jittering_poll_of_a_fast_cache() -> None:
