@@ -27,6 +27,8 @@ UMAD_HEADER = 64
 SMI_LID, SMI_DIRECT, PERFORMANCE = 0x01, 0x81, 0x04
 """Management classes: subnet management by LID and by direct route, performance."""
 GET = 0x01
+PERMISSIVE_LID = 0xFFFF
+"""The address of whoever is reached: of datagrams that carry their own path."""
 
 NODE_DESCRIPTION, NODE_INFO, SWITCH_INFO, PORT_INFO = 0x10, 0x11, 0x12, 0x15
 MELLANOX_PORT_INFO = 0xFF90

@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from fabricmon.formats.ibfabric import IbFabric, from_topology
 from fabricmon.model.topology import Topology
-from fabricmon.simulate.agents import ibsim_server
 from fabricmon.simulate.agents.ibsim_image import SubnetImage, node_id
+from fabricmon.simulate.agents.ibsim_replies import IMAGE_HEADER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -81,13 +81,13 @@ class IbsimAgent:
         image, plan = Path(self._scratch.name) / "image", Path(self._scratch.name) / "plan.json"
         told = self._image.plan()
         with image.open("w+b") as file:
-            file.truncate(ibsim_server.IMAGE_HEADER + 2 * told["bank_size"])
+            file.truncate(IMAGE_HEADER + 2 * told["bank_size"])
             self._map = mmap.mmap(file.fileno(), 0)
         self._publish()
         told |= {"name": self.name, "seed": self._seed, "image": str(image)}
         plan.write_text(json.dumps(told), encoding="utf-8")
         self._process = subprocess.Popen(  # noqa: S603 - our own file
-            [sys.executable, ibsim_server.__file__, str(plan)],
+            [sys.executable, "-m", f"{__package__}.ibsim_server", str(plan)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -171,7 +171,7 @@ class IbsimAgent:
         if self._map is None:
             return
         bank, data = 1 - self._bank, self._image.bank()
-        at = ibsim_server.IMAGE_HEADER + bank * len(data)
+        at = IMAGE_HEADER + bank * len(data)
         self._map[at : at + len(data)] = data
         self._bank = bank
         self._map[0] = bank

@@ -73,6 +73,8 @@ class _Plan:
     profiles: list[_Profile]
     dropped: list[tuple[NDArray[np.intp], list[mad.Field]]]
     """Where the counts of dropped management packets stand."""
+    unlearned: int
+    """Ports of nodes that have not told what they count."""
 
 
 @dataclass(slots=True)
@@ -161,14 +163,12 @@ class Counters:
 
     async def poll(self, known: KnownFabric, clock: Clock, window: int) -> Outcome:
         """Read everything that can be asked, with at most `window` datagrams on the wire."""
-        await self.learn(known)
-        if self._plan is None:
-            self._plan = _make_plan(known, self._can, self._fields)
         plan = self._plan
+        if plan is None or plan.unlearned:
+            await self.learn(known)
+            plan = self._plan = _make_plan(known, self._can, self._fields)
         outcome = Outcome()
-        for node, numbers in known.asked():
-            if node.guid not in self._can:
-                outcome.lose(Reason.TIMEOUT, len(numbers))
+        outcome.lose(Reason.TIMEOUT, plan.unlearned)
         if not len(plan.requests.mads):
             return outcome
         replies = await self._pump.exchange(plan.requests, window)
@@ -265,10 +265,12 @@ def _make_plan(
     known: KnownFabric, can: dict[int, _Capability], names: infiniband.FieldNames
 ) -> _Plan:
     """Lay out requests in order of node, and where each port's answers will stand."""
-    asked = [(node, numbers) for node, numbers in known.asked() if node.guid in can]
     builder = _PlanBuilder(known)
-    for index, (node, numbers) in enumerate(asked):
-        builder.add(index, node, numbers, can[node.guid])
+    for node, numbers in known.asked():
+        if node.guid in can:
+            builder.add(node, numbers, can[node.guid])
+        else:
+            builder.unlearned += len(numbers)
     return builder.finish(names)
 
 
@@ -293,8 +295,10 @@ class _PlanBuilder:
         self._identity: list[int] = []
         self._guids: list[int] = []
         self._rows: dict[_Capability, _Rows] = {}
+        self.unlearned = 0
 
-    def add(self, index: int, node: IbNode, numbers: list[int], can: _Capability) -> None:
+    def add(self, node: IbNode, numbers: list[int], can: _Capability) -> None:
+        index = len(self._guids)
         self._identity.append(len(self._attribute))
         self._guids.append(node.guid)
         self._request(0, 0, node.lid_of(numbers[0]))
@@ -332,7 +336,7 @@ class _PlanBuilder:
         profiles = [_profile(can, rows, names) for can, rows in self._rows.items()]
         dropped = [_dropped(profile) for profile in profiles]
         guids = np.array(self._guids, np.uint64)
-        return _Plan(requests, identity, guids, profiles, dropped)
+        return _Plan(requests, identity, guids, profiles, dropped, self.unlearned)
 
 
 def _profile(can: _Capability, rows: _Rows, names: infiniband.FieldNames) -> _Profile:

@@ -21,11 +21,15 @@ from fabricmon.errors import PollError, Reason
 from fabricmon.formats import mad
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import IO
+
     from numpy.typing import NDArray
 
     from fabricmon.collectors.infiniband.config import InfinibandConfig
 
 _TOP_TID = 1 << 31
+_SIMULATED = "IBSIM_SOCKNAME"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +74,8 @@ class Pump:
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
         self._errors = Path()
         self._tid = 1
+        self._loaded: Requests | None = None
+        """What the worker has: it need not be told twice."""
 
     async def exchange(self, requests: Requests, window: int = 0, node_window: int = 0) -> Replies:
         """Send and collect one batch. Raises `PollError` where the port cannot be used.
@@ -89,7 +95,7 @@ class Pump:
 
     def close(self, patience_s: float = 0.5) -> None:
         """End the worker, by force where it does not go by itself, and tidy up. Blocks so long."""
-        process, self._process = self._process, None
+        process, self._process, self._loaded = self._process, None, None
         if process is not None:
             assert process.stdin is not None
             assert process.stdout is not None
@@ -109,8 +115,8 @@ class Pump:
             return self._process
         self.close()
         self._scratch = tempfile.TemporaryDirectory(prefix="fabricmon-ib-")
-        # By path: the worker must not import the daemon's packages.
-        command = [sys.executable, worker.__file__, *self._args]
+        environment = {**os.environ, **self._config.environment}
+        command = [sys.executable, *self._program(environment), *self._args]
         self._errors = Path(self._scratch.name) / "stderr"
         try:
             with self._errors.open("wb") as errors:
@@ -120,7 +126,7 @@ class Pump:
                     stdout=subprocess.PIPE,
                     stderr=errors,
                     cwd=self._scratch.name,
-                    env={**os.environ, **self._config.environment},
+                    env=environment,
                 )
         except OSError as error:
             raise PollError(Reason.NOT_FOUND, f"{command[0]}: {error.strerror}") from error
@@ -136,6 +142,13 @@ class Pump:
             raise PollError(Reason(told["reason"]), told["message"])
         return process
 
+    def _program(self, environment: Mapping[str, str]) -> list[str]:
+        """What runs: on a simulated subnet, unless its shim stands in for a port, that one's."""
+        shim = self._config.command_prefix or "umad2sim" in environment.get("LD_PRELOAD", "")
+        if _SIMULATED in environment and not shim:
+            return ["-m", f"{__package__}.simulated"]
+        return [worker.__file__]  # by path: it must not import the daemon's packages
+
     def _died(self, how: str) -> PollError:
         """What to tell of a worker that is gone, with its own last words."""
         words = ""
@@ -150,10 +163,8 @@ class Pump:
         count = len(requests.mads)
         if self._tid + count >= _TOP_TID:
             self._tid = 1
-        tids = np.arange(self._tid, self._tid + count, dtype=np.uint32)
-        performance = requests.kinds == 0
-        records = mad.umad_records(requests.mads, requests.lids, performance.astype(np.uint8))
-        records[:, 76:80] = tids.astype(">u4").view(np.uint8).reshape(-1, 4)
+        process = self._start()
+        again = requests is self._loaded
         head = worker.HEADER.pack(
             count,
             len(requests.first) - 1,
@@ -162,17 +173,17 @@ class Pump:
             node_window,
             round(self._config.timeout * 1000),
             self._config.retries,
+            again,
         )
         self._tid += count
-        process = self._start()
         assert process.stdin is not None
         assert process.stdout is not None
         try:
             process.stdin.write(head)
-            process.stdin.write(requests.kinds.astype(np.uint8).tobytes())
-            process.stdin.write(requests.first.astype(np.uint32).tobytes())
-            process.stdin.write(records.tobytes())
+            if not again:
+                _load(process.stdin, requests)
             process.stdin.flush()
+            self._loaded = requests
             states = process.stdout.read(count)
             ages = process.stdout.read(count * 8)
             mads = process.stdout.read(count * worker.MAD)
@@ -185,6 +196,14 @@ class Pump:
             np.frombuffer(ages, np.float64),
             np.frombuffer(mads, np.uint8).reshape(-1, worker.MAD),
         )
+
+
+def _load(pipe: IO[bytes], requests: Requests) -> None:
+    """Hand a batch over."""
+    pairs = (requests.kinds == 0).astype(np.uint8)  # subnet management has a queue pair of its own
+    pipe.write(requests.kinds.astype(np.uint8).tobytes())
+    pipe.write(requests.first.astype(np.uint32).tobytes())
+    pipe.write(mad.umad_records(requests.mads, requests.lids, pairs).tobytes())
 
 
 assert mad.UMAD_HEADER + mad.SIZE == worker.RECORD

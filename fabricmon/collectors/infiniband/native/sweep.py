@@ -22,7 +22,6 @@ _WINDOW = 128
 """Direct-route datagrams on the wire: every switch on their way handles each in software."""
 _MAX_HOPS = 63
 _DIRECT = 2
-PERMISSIVE_LID = 0xFFFF
 
 
 @dataclass(slots=True)
@@ -51,7 +50,7 @@ class _Asked:
         return Requests(
             mad.direct_requests(self.attribute, modifiers, self.paths),
             np.full(n, _DIRECT, np.uint8),
-            np.full(n, PERMISSIVE_LID, np.uint16),
+            np.full(n, mad.PERMISSIVE_LID, np.uint16),
             np.arange(n + 1, dtype=np.uint32),
         )
 

@@ -5,7 +5,8 @@ privilege that the daemon should not have, can be killed when the library hangs,
 the daemon's event loop. It knows nothing of attributes: it is handed ready-made datagrams in order
 of node, and hands back the replies in the same order. Only the standard library is imported.
 
-Frames on stdin: `HEADER`, kinds uint8[M], first uint32[nodes+1], records uint8[M,320].
+Frames on stdin: `HEADER`, and unless the batch is the last one over again: kinds uint8[M],
+first uint32[nodes+1], records uint8[M,320].
 Frames on stdout: states uint8[M], ages float64[M] (seconds between the answer and the end of the
 batch), replies uint8[M,256]. The first line on stdout is JSON: `{}` when the port is open, else
 `{"reason", "message"}`.
@@ -18,35 +19,32 @@ import ctypes.util
 import errno
 import json
 import os
-import select
-import socket
 import struct
 import sys
 from array import array
-from collections import deque
+from itertools import islice, pairwise
 from time import monotonic  # noqa: TID251 - a process of its own that must not import the daemon
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Sequence
     from typing import BinaryIO
 
-HEADER = struct.Struct("=IIIIIII")
-"""requests, nodes, first transaction id, window, window per node, timeout in ms, retries"""
+HEADER = struct.Struct("=IIIIIIII")
+"""requests, nodes, first transaction id, window, window per node, timeout in ms, retries,
+whether they are the last batch's requests again"""
 RECORD, MAD, UMAD = 320, 256, 64
 KINDS = (0x04, 0x01, 0x81)
 """Management class of each kind of request: performance, subnet by LID, subnet by direct route."""
-SIM_CONTROL = struct.Struct("=IIII64s")
-SIM_MAGIC, SIM_CONNECT, SIM_DISCONNECT = 0xDEADBEEF, 1, 2
-SIM_TAIL = bytes(8) + (256).to_bytes(8)
-"""Status, padding and length of a simulated request."""
-WHOLE_DATAGRAMS = 0x100
-"""Told at attaching: this client sees all 256 bytes of a datagram."""
 ANSWERED, SILENT, REFUSED = 0, 1, 2
 """States: answered; no answer after all retries; the local port would not send it."""
+_ON_WIRE, _WAITING = 0xFE, 0xFF
+_NONE = -1
 
-_TID = struct.Struct(">I")
-_STATUS = struct.Struct("=I")
+_TID_WORD = 3
+"""Where the low half of a transaction id stands in a datagram, in 32-bit words."""
+_ENDS = struct.Struct(f">4xI{UMAD + 4}xI")
+"""Status (whatever its byte order: it is 0 or not) and transaction id of a record."""
 _REASONS = {
     errno.EACCES: "permission",
     errno.EPERM: "permission",
@@ -63,112 +61,94 @@ class CannotOpenError(Exception):
         self.reason = reason
 
 
+Arrival = tuple[tuple[int, int], memoryview]
+"""(status, transaction id), datagram"""
+
+
+class Wire(Protocol):
+    """What requests leave by and replies come in by."""
+
+    def load(self, frame: Frame) -> None:
+        """Take a frame's requests; they stay until the next."""
+
+    def number(self, tids: array[int]) -> None:
+        """Give each request its transaction id, big-endian."""
+
+    def send(self, batch: Sequence[int]) -> list[int]:
+        """Send these requests; those that the port would not take."""
+
+    def receive(self, timeout_ms: int) -> Sequence[Arrival]:
+        """What has come in.
+
+        Waits where that is nothing, at most so long. A datagram stays until the next call.
+        """
+
+    def close(self) -> None:
+        """Let go of it."""
+
+
 class Port:
     """One open HCA port with an agent for each kind of request."""
 
     def __init__(self, adapter: str, port: int) -> None:
         """Open `adapter` (empty: the first active one), port number 0 for any."""
-        self.library = _library()
+        self._library = _library()
         name = adapter.encode() if adapter else None
-        if self.library.umad_init() < 0:
+        if self._library.umad_init() < 0:
             raise CannotOpenError("not_found", "umad is not there: is the module ib_umad loaded?")
-        self.fd = self.library.umad_open_port(name, port)
-        if self.fd < 0:
-            code = -self.fd if self.fd not in {-1, -errno.EIO} else ctypes.get_errno()
+        self._fd = self._library.umad_open_port(name, port)
+        if self._fd < 0:
+            code = -self._fd if self._fd not in {-1, -errno.EIO} else ctypes.get_errno()
             why = os.strerror(code) if code else "there is no active InfiniBand port"
             where = f"{adapter or 'the default port'}{f':{port}' if port else ''}"
             raise CannotOpenError(_REASONS.get(code, "not_found"), f"cannot open {where}: {why}")
-        self.agents = [self.library.umad_register(self.fd, kind, 1, 0, None) for kind in KINDS]
-        if self.agents[0] < 0:
+        self._agents = [self._library.umad_register(self._fd, kind, 1, 0, None) for kind in KINDS]
+        if self._agents[0] < 0:
             raise CannotOpenError("permission", "the port refuses management datagrams")
+        self._send, self._receive = self._library.umad_send, self._library.umad_recv
+        self._incoming = bytearray(UMAD + MAD)
+        self._taken = memoryview(self._incoming)[UMAD:]
+        self._address = _address_of(self._incoming)
+        self._length = ctypes.c_int(MAD)
+        self._length_at = ctypes.byref(self._length)
 
+    def load(self, frame: Frame) -> None:
+        """As `Wire`."""
+        self._frame = frame
+        self._base = _address_of(frame.records)
+        self._agent_of = [self._agents[kind] for kind in frame.kinds]
 
-class SimulatedPort:
-    """The same for a simulated subnet: ibsim's protocol (`IBSIM_SOCKNAME`), without its shim.
+    def number(self, tids: array[int]) -> None:
+        """As `Wire`."""
+        words = memoryview(self._frame.records).cast("I")
+        words[UMAD // 4 + _TID_WORD :: RECORD // 4] = memoryview(tids)
 
-    The shim, libumad2sim, hands on 224 of a datagram's 256 bytes, and so never the 64-bit
-    transmit-wait. It stands in for the library: `umad_send` and `umad_recv` are its own.
-    """
+    def send(self, batch: Sequence[int]) -> list[int]:
+        """As `Wire`."""
+        fd, base, agents, wait = self._fd, self._base, self._agent_of, self._frame.timeout_ms
+        send = self._send
+        return [i for i in batch if send(fd, agents[i], base + i * RECORD, MAD, wait, 0)]
 
-    agents = (0, 1, 2)
-    fd = -1
-
-    def __init__(self, name: str, host: str) -> None:
-        """Attach to the subnet `name` at the node `host` (empty: the subnet's choice)."""
-        self.library = self
-        self._waiting: deque[bytes] = deque()
-        pid = os.getpid()
-        self._control, self._data = self._bound(f"{name}:ctl{pid}"), self._bound(f"{name}:in{pid}")
-        try:
-            self._connect(self._control, f"{name}:ctl")
-            self._control.settimeout(10)
-            info = struct.pack("=III32s", pid, WHOLE_DATAGRAMS, 0, host.encode())
-            told = self._ask(0, SIM_CONNECT, info)
-            self._number = struct.unpack_from("=I", told)[0]
-            self._connect(self._data, f"{name}:out{self._number}")
-        except CannotOpenError:
-            self._control.close()
-            self._data.close()
-            raise
-        self._data.settimeout(0)
-
-    @staticmethod
-    def _bound(own: str) -> socket.socket:
-        made = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        made.bind(f"\0{own}\0".encode())
-        return made
-
-    @staticmethod
-    def _connect(made: socket.socket, peer: str) -> None:
-        try:
-            made.connect(f"\0{peer}\0".encode())
-        except ConnectionRefusedError:
-            raise CannotOpenError("refused", f"no simulated subnet listens at {peer}") from None
-
-    def _ask(self, number: int, kind: int, data: bytes) -> bytes:
-        self._control.send(SIM_CONTROL.pack(SIM_MAGIC, number, kind, len(data), data))
-        _, _, answer, _, told = SIM_CONTROL.unpack(self._control.recv(512))
-        if answer != kind:
-            raise CannotOpenError("refused", "the simulated subnet refuses this client")
-        return bytes(told)
+    def receive(self, timeout_ms: int) -> Sequence[Arrival]:
+        """As `Wire`. One at a time: asking for more would cost a call that mostly finds nothing."""
+        take, fd, address, length = self._receive, self._fd, self._address, self._length_at
+        if take(fd, address, length, 0) < 0:
+            self._length.value = MAD
+            if take(fd, address, length, timeout_ms) < 0:
+                self._length.value = MAD
+                return ()
+        ends = _ENDS.unpack_from(self._incoming)
+        if ends[0]:
+            self._length.value = MAD  # what timed out comes back without its end
+        return ((ends, self._taken),)
 
     def close(self) -> None:
-        """Detach, so that the server's place is free again."""
-        self._ask(self._number, SIM_DISCONNECT, b"")
-        self._control.close()
-        self._data.close()
+        """As `Wire`."""
+        self._library.umad_close_port(self._fd)
 
-    def umad_send(self, _fd: int, _agent: int, address: int, *_: int) -> int:
-        """As the library's. While the server takes nothing more, what it sends is taken in."""
-        record = ctypes.string_at(address, RECORD)
-        lid, pair = record[28:30], record[20:24]
-        source = b"\xff\xff\0\0" if lid == b"\xff\xff" else b"\0\0\0\0"
-        message = b"".join((lid, b"\0\0", source, pair, pair, SIM_TAIL, record[UMAD:]))
-        while True:
-            try:
-                self._data.send(message)
-            except BlockingIOError:
-                if select.select([self._data], [self._data], [], 1.0)[0]:
-                    self._waiting.append(self._data.recv(512))
-            except OSError:
-                return -errno.EIO
-            else:
-                return 0
 
-    def umad_recv(self, _fd: int, address: int, _length: Any, timeout_ms: int) -> int:
-        """As the library's."""
-        if self._waiting:
-            message = self._waiting.popleft()
-        else:
-            if timeout_ms and not select.select([self._data], [], [], timeout_ms / 1000)[0]:
-                return -errno.ETIMEDOUT
-            try:
-                message = self._data.recv(512)
-            except BlockingIOError:
-                return -errno.EWOULDBLOCK
-        ctypes.memmove(address + 4, message[16:20][::-1], 4)
-        ctypes.memmove(address + UMAD, message[32:288], MAD)
-        return 0
+def _address_of(buffer: bytearray) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(buffer))
 
 
 def _library() -> Any:
@@ -189,117 +169,6 @@ def _library() -> Any:
     raise CannotOpenError("not_found", "libibumad is not installed (package libibumad3)")
 
 
-class Job:
-    """One batch of requests, sent and collected."""
-
-    def __init__(self, port: Port | SimulatedPort, frame: Frame) -> None:
-        """Everything is laid out once; the loop touches only lists and buffers."""
-        self._frame = frame
-        self._send_call, self._receive_call = port.library.umad_send, port.library.umad_recv
-        self._fd, self._agents = port.fd, port.agents
-        self._records = (ctypes.c_char * len(frame.records)).from_buffer(frame.records)
-        self._base = ctypes.addressof(self._records)
-        self.states = bytearray(b"\xff" * frame.count)
-        self.replies = bytearray(frame.count * MAD)
-        self.times = array("d", bytes(8 * frame.count))
-        self._tries = bytearray(frame.count)
-        self._next = list(frame.first[:-1])
-        self._heard = bytearray(frame.nodes)
-        self._node_of = array("I", bytes(4 * frame.count))
-        for node in range(frame.nodes):
-            for i in range(frame.first[node], frame.first[node + 1]):
-                self._node_of[i] = node
-        self._active = 0
-        self._on_wire = 0
-
-    def run(self) -> None:
-        """Until every request has a state. The common case, an answer, is all in this loop."""
-        incoming = bytearray(UMAD + MAD)
-        address = ctypes.addressof((ctypes.c_char * len(incoming)).from_buffer(incoming))
-        length = ctypes.c_int(MAD)
-        length_ref = ctypes.byref(length)
-        receive, fd, wait_ms = self._receive_call, self._fd, self._frame.timeout_ms
-        first_tid, count = self._frame.first_tid, self._frame.count
-        states, times, replies = self.states, self.times, self.replies
-        node_of, heard, advance = self._node_of, self._heard, self._advance
-        taken = memoryview(incoming)[UMAD:]
-        tid_at, status_at = _TID.unpack_from, _STATUS.unpack_from
-        self._launch()
-        while self._on_wire:
-            length.value = MAD
-            if receive(fd, address, length_ref, 0) < 0:
-                length.value = MAD
-                if receive(fd, address, length_ref, wait_ms) < 0:
-                    self._give_up_waiting()
-                    continue
-            i = tid_at(incoming, UMAD + 12)[0] - first_tid
-            if not 0 <= i < count or states[i] != 0xFF:
-                continue  # an answer to a batch before, or a second answer
-            if status_at(incoming, 4)[0]:
-                self._failed(i)
-                continue
-            replies[i * MAD : i * MAD + MAD] = taken
-            states[i], times[i] = ANSWERED, monotonic()
-            node = node_of[i]
-            heard[node] = 1
-            advance(node)
-
-    def _launch(self) -> None:
-        """Start on new nodes while the window has room."""
-        frame = self._frame
-        while self._on_wire < frame.window and self._active < frame.nodes:
-            node = self._active
-            self._active += 1
-            for _ in range(frame.node_window):
-                if not self._start_next(node):
-                    break
-
-    def _start_next(self, node: int) -> bool:
-        i, end = self._next[node], self._frame.first[node + 1]
-        while i < end:
-            self._next[node] = i + 1
-            if self._transmit(i):
-                self._on_wire += 1
-                return True
-            self.states[i] = REFUSED
-            i += 1
-        return False
-
-    def _transmit(self, i: int) -> bool:
-        frame = self._frame
-        agent = self._agents[frame.kinds[i]]
-        at = self._base + i * RECORD
-        sent: int = self._send_call(self._fd, agent, at, MAD, frame.timeout_ms, 0)
-        return sent == 0
-
-    def _advance(self, node: int) -> None:
-        """A place on the wire has become free: the same node's next request, or another node."""
-        self._on_wire -= 1
-        if not self._start_next(node):
-            self._launch()
-
-    def _failed(self, i: int) -> None:
-        node = self._node_of[i]
-        if self._tries[i] < self._frame.retries:
-            self._tries[i] += 1
-            if self._transmit(i):
-                return
-        self.states[i] = SILENT
-        if not self._heard[node]:
-            # Nothing was ever heard of this node: the rest of it would only wait in vain.
-            for j in range(self._next[node], self._frame.first[node + 1]):
-                self.states[j] = SILENT
-            self._next[node] = self._frame.first[node + 1]
-        self._advance(node)
-
-    def _give_up_waiting(self) -> None:
-        """Nothing came for a whole timeout: what is on the wire is lost."""
-        for node in range(self._active):
-            for i in range(self._frame.first[node], self._next[node]):
-                if self.states[i] == 0xFF:
-                    self._failed(i)
-
-
 class Frame:
     """One batch as it was handed in."""
 
@@ -312,16 +181,136 @@ class Frame:
             self.node_window,
             self.timeout_ms,
             self.retries,
+            self.again,
         ) = HEADER.unpack(head)
+        if self.again:
+            return
         self.kinds = read(self.count)
-        self.first = array("I", read(4 * (self.nodes + 1))).tolist()
+        self.first = array("I", read(4 * (self.nodes + 1)))
         self.records = bytearray(read(self.count * RECORD))
 
+    def order(self) -> Order:
+        """What may be sent when."""
+        return Order(self.first, self.node_window)
 
-def serve(port: Port | SimulatedPort, incoming: BinaryIO, outgoing: BinaryIO) -> None:
+
+class Order:
+    """Which request follows which, so that no node has more than its window to answer at once.
+
+    A node's requests are as many chains as its window is wide: an answer to one sends the next of
+    its chain. What of all this is on the wire is the batch's own window: `heads` wait for room.
+    """
+
+    def __init__(self, first: Sequence[int], node_window: int) -> None:
+        self.follower = array("i", range(node_window, node_window + first[-1]))
+        self.node_of = array("I", bytes(4 * first[-1]))
+        self.heads = array("I")
+        for node, (begin, end) in enumerate(pairwise(first)):
+            inner = max(begin, end - node_window)
+            self.follower[inner:end] = array("i", [_NONE]) * (end - inner)
+            self.node_of[begin:end] = array("I", [node]) * (end - begin)
+            self.heads.extend(range(begin, min(begin + node_window, end)))
+
+
+class Job:
+    """One batch of requests, sent and collected."""
+
+    def __init__(self, wire: Wire, frame: Frame, first: Sequence[int], order: Order) -> None:
+        """`wire` holds the requests; `first` is where each node's begin, `order` their order."""
+        self._wire, self._frame, self._first, self._order = wire, frame, first, order
+        self.states = bytearray([_WAITING]) * frame.count
+        self.replies = bytearray(frame.count * MAD)
+        self.times = array("d", bytes(8 * frame.count))
+        self._tries = bytearray(frame.count)
+        self._on_wire = 0
+        self._heads = self._waiting_heads()
+        tids = array("I", range(frame.first_tid, frame.first_tid + frame.count))
+        if sys.byteorder == "little":
+            tids.byteswap()
+        wire.number(tids)
+
+    def run(self) -> None:
+        """Until every request has a state. Every datagram goes through the loop in here."""
+        states, replies, times, heads = self.states, self.replies, self.times, self._heads
+        follower, first_tid, count = self._order.follower, self._frame.first_tid, self._frame.count
+        receive, wait = self._wire.receive, self._frame.timeout_ms
+        self._start(list(islice(heads, self._frame.window)))
+        while self._on_wire:
+            following: list[int] = []
+            lost: list[int] = []
+            arrived = receive(wait)
+            now = monotonic()
+            for (status, tid), datagram in arrived:
+                i = tid - first_tid
+                if not 0 <= i < count or states[i] != _ON_WIRE:
+                    continue  # an answer to a batch before, or a second answer
+                if status:
+                    lost.append(i)
+                    continue
+                replies[i * MAD : i * MAD + MAD] = datagram
+                states[i], times[i] = ANSWERED, now
+                i = follower[i]
+                following.append(i if i >= 0 and states[i] == _WAITING else next(heads, _NONE))
+            self._on_wire -= len(following)
+            self._start(following)
+            for i in lost if arrived else self._overdue():
+                self._failed(i)
+
+    def _start(self, batch: list[int]) -> None:
+        """Send requests for the first time; where the port will not, those that follow them."""
+        states = self.states
+        while batch:
+            if _NONE in batch:
+                batch = [i for i in batch if i >= 0]
+            for i in batch:
+                states[i] = _ON_WIRE
+            refused = self._wire.send(batch)
+            self._on_wire += len(batch) - len(refused)
+            for i in refused:
+                states[i] = REFUSED
+            batch = [self._next_after(i) for i in refused]
+
+    def _next_after(self, i: int) -> int:
+        following = self._order.follower[i]
+        if following >= 0 and self.states[following] == _WAITING:
+            return following
+        return next(self._heads, _NONE)
+
+    def _waiting_heads(self) -> Iterator[int]:
+        return (i for i in self._order.heads if self.states[i] == _WAITING)
+
+    def _failed(self, i: int) -> None:
+        """Send it again, or give it up."""
+        if self._tries[i] < self._frame.retries:
+            self._tries[i] += 1
+            if not self._wire.send([i]):
+                return
+        self.states[i] = SILENT
+        self._on_wire -= 1
+        node = self._order.node_of[i]
+        begin, end = self._first[node], self._first[node + 1]
+        if self.states.find(ANSWERED, begin, end) < 0:
+            # Nothing was heard of this node: the rest of it would only wait in vain.
+            rest = self.states[begin:end]
+            self.states[begin:end] = rest.replace(bytes([_WAITING]), bytes([SILENT]))
+        self._start([self._next_after(i)])
+
+    def _overdue(self) -> list[int]:
+        """Nothing came for a whole timeout: what is on the wire is lost."""
+        return [i for i, state in enumerate(self.states) if state == _ON_WIRE]
+
+
+def serve(wire: Wire, incoming: BinaryIO, outgoing: BinaryIO) -> None:
     """Batches until the daemon closes the pipe."""
+    first: Sequence[int] = ()
+    order: Order | None = None
     while len(head := incoming.read(HEADER.size)) == HEADER.size:
-        job = Job(port, Frame(head, incoming.read))
+        frame = Frame(head, incoming.read)
+        if not frame.again:
+            first, order = frame.first, frame.order()
+            wire.load(frame)
+        assert order is not None
+        job = Job(wire, frame, first, order)
         job.run()
         end = monotonic()
         outgoing.write(job.states)
@@ -330,26 +319,19 @@ def serve(port: Port | SimulatedPort, incoming: BinaryIO, outgoing: BinaryIO) ->
         outgoing.flush()
 
 
-def main() -> None:
-    """`worker ADAPTER PORT`."""
-    adapter, number = sys.argv[1], int(sys.argv[2])
+def main(opened: Callable[[], Wire]) -> None:
+    """Open, tell whether that went well, and serve."""
     out = sys.stdout.buffer
-    name = os.environ.get("IBSIM_SOCKNAME", "")
-    port: Port | SimulatedPort
     try:
-        if name and "umad2sim" not in os.environ.get("LD_PRELOAD", ""):
-            port = SimulatedPort(name, os.environ.get("SIM_HOST", ""))
-        else:
-            port = Port(adapter, number)
+        wire = opened()
     except CannotOpenError as error:
         out.write(json.dumps({"reason": error.reason, "message": str(error)}).encode() + b"\n")
         return
     out.write(b"{}\n")
     out.flush()
-    serve(port, sys.stdin.buffer, out)
-    if isinstance(port, SimulatedPort):
-        port.close()
+    serve(wire, sys.stdin.buffer, out)
+    wire.close()
 
 
-if __name__ == "__main__":
-    main()
+if __name__ == "__main__":  # worker ADAPTER PORT
+    main(lambda: Port(sys.argv[1], int(sys.argv[2])))
