@@ -33,6 +33,8 @@ _LATE = 1.5
 """A reading later than this many polls tells little about when the device moved."""
 _MARGIN = 1.5
 """Beats without a move before a value counts as stale."""
+_ROUND = (1.0, 5.0, 10.0, 30.0)
+"""Seconds, the roundest last."""
 _MOST_STILL = np.uint8(250)
 
 
@@ -146,9 +148,12 @@ def beat_of(store: Store, group: int, node: NDArray[np.int32]) -> Beat | None:
 
 
 def _rounded(period: NDArray[np.float64], doubt: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Whole seconds where they are within the doubt: that is how people set caches."""
-    whole = np.rint(period)
-    return np.where((whole > 0) & (np.abs(whole - period) < doubt), whole, period)
+    """The roundest time within the doubt: that is how people set caches."""
+    out = period
+    for step in _ROUND:
+        near = np.rint(period / step) * step
+        out = np.where((near > 0) & (np.abs(near - period) < doubt), near, out)
+    return out
 
 
 def _since(store: Store, group: int) -> NDArray[np.float64]:
