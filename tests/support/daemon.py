@@ -101,9 +101,11 @@ def _pump(stream: Any, lines: queue.Queue[str]) -> None:
 
 
 @contextmanager
-def running(folder: Path, config: str | None = None, *arguments: str) -> Iterator[RunningDaemon]:
+def running(
+    folder: Path, config: str | None = None, *arguments: str, program: str = FABRICMON
+) -> Iterator[RunningDaemon]:
     """Start the daemon on `config` (YAML; None is the demo), end it after."""
-    command = [FABRICMON, "run", "--web.listen-address", "127.0.0.1:0", *arguments]
+    command = [program, "run", "--web.listen-address", "127.0.0.1:0", *arguments]
     if config is not None:
         file = folder / "fabricmon.yaml"
         file.write_text(config)
