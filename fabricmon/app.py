@@ -31,6 +31,7 @@ from fabricmon.normalize import Normalizer
 from fabricmon.record import Writer
 from fabricmon.record.source import open_source
 from fabricmon.runtime import inventory, offline
+from fabricmon.runtime.cluster import Cluster
 from fabricmon.runtime.daemon import Assembly, Daemon, FabricPlan
 from fabricmon.runtime.doctor import Patient
 from fabricmon.runtime.offline import drive
@@ -330,8 +331,17 @@ def make_daemon(
     """The daemon and its web server, inert. With a `shard` it polls that part of the targets."""
     from fabricmon.web.server import WebServer  # noqa: PLC0415 - aiohttp, which `check` need not pay
 
-    assembly = assemble(loaded, context, shard=shard)
-    daemon = Daemon(assembly, lambda: assemble(_again(loaded), context, shard=shard), context)
+    cluster = Cluster(loaded.config.cluster, context) if loaded.config.cluster else None
+    if cluster and shard:
+        raise loaded.error("a cluster deals the targets itself: leave --shard out", ("cluster",))
+
+    def built(given: Loaded) -> Assembly:
+        document = cluster.config.merged(given.document) if cluster else given.document
+        return assemble(config_file.accept(document), context, shard=shard)
+
+    daemon = Daemon(built(loaded), lambda: built(_again(loaded)), context)
+    if cluster:
+        daemon.join(cluster)
     server = WebServer(web, context, daemon, daemon)
     daemon.serve(server)
     return daemon, server

@@ -165,6 +165,34 @@ class RecordConfig(Settings):
     """Oldest files go beyond this many bytes per fabric; 0 keeps all."""
 
 
+class ClusterConfig(Settings):
+    """Several daemons as one, over NATS JetStream (server 2.9 or newer)."""
+
+    servers: Annotated[list[str], Field(min_length=1)] = ["nats://127.0.0.1:4222"]
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,32}$")] = "fabricmon"
+    """Clusters of different names on one server do not see each other."""
+    worker: str = ""
+    """This worker's name, by which its work finds back to it; the host name where left out."""
+    shards: Annotated[int, Field(ge=1, le=1024)] = 32
+    """Parts that the targets are dealt in; the same for all workers, many more than workers."""
+    ttl: Annotated[Duration, Field(ge=1)] = 10.0
+    """The work of a worker that died is taken over within this; the same for all workers."""
+    members: Annotated[int, Field(ge=1)] = 1
+    """So many workers are waited for, two `ttl` at most, before targets are dealt."""
+    history: Annotated[Duration, Field(ge=10)] = 1200.0
+    """How much of the past a judge that joins reads; more than `topology.refresh`."""
+    max_bytes: Annotated[Size, Field(ge=1 << 20)] = 4 << 30
+    """The same in bytes on the server's disk."""
+    replicas: Annotated[int, Field(ge=1, le=5)] = 1
+    """Servers that keep the log and the leases."""
+    buffer: Size = 64 << 20
+    """What waits in memory while the server is away; beyond it the oldest is dropped."""
+    credentials_file: Path | None = None
+    username: str = ""
+    password: Secret | None = None
+    ca_file: Path | None = None
+
+
 class MaintenanceConfig(Settings):
     """A window of planned work: incidents there are kept and marked, alerts are not fired."""
 
@@ -195,6 +223,7 @@ class Config(Settings):
     detect: dict[str, Any] = {}
     diagnose: dict[str, Any] = {}
     record: RecordConfig | None = None
+    cluster: ClusterConfig | None = None
     web: dict[str, Any] = {}
     log: LogConfig = LogConfig()
     limits: LimitsConfig = LimitsConfig()

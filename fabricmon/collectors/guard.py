@@ -18,7 +18,7 @@ from fabricmon.model.stream import PollFailure
 from fabricmon.selfmon import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from fabricmon.api import Collector, Context, Target
     from fabricmon.model.readings import Poll
@@ -66,6 +66,13 @@ class Guard:
         self._context = context
         self._deadline_s = deadline_s
         self._books = {target.name: _Book() for target in targets}
+        self.mine: Callable[[Target], bool] = lambda _target: True
+        """Whether a target is polled here, and not by another worker of a cluster."""
+
+    @property
+    def polled(self) -> tuple[Target, ...]:
+        """The targets that are polled here."""
+        return tuple(target for target in self.targets if self.mine(target))
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -80,10 +87,15 @@ class Guard:
         """Stop the collector."""
         await self.collector.stop()
 
-    def due(self) -> list[Target]:
-        """Targets to poll now: not those backed off (counted down here) or still being polled."""
+    def due(self, names: Collection[str] | None = None) -> list[Target]:
+        """Targets to poll now: not those backed off (counted down here) or still being polled.
+
+        With `names` only these.
+        """
         ready = []
-        for target in self.targets:
+        for target in self.polled:
+            if names is not None and target.name not in names:
+                continue
             book = self._books[target.name]
             if book.busy or book.skip > 0:
                 book.skip = max(0, book.skip - 1)
@@ -161,7 +173,7 @@ class Guard:
                 dict(book.failures),
                 book.last_error,
             )
-            for target in self.targets
+            for target in self.polled
             for book in (self._books[target.name],)
         ]
 

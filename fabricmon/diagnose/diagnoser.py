@@ -66,10 +66,7 @@ class Diagnoser:
         self, window: Window, scores: Scores, table: PortTable, topology: Topology
     ) -> Diagnosis:
         """Judge the tick that was just pushed to `window`."""
-        if self._rules is None or self._tracker is None:
-            self._rules = rules.make(self.config.disabled)
-            early = {r.kind: n for r in self._rules if (n := getattr(r, "opens_after", 0))}
-            self._tracker = Tracker(self.config, self._fabric, self._context.report, early)
+        every, tracker = self._begun()
         self._past.levels.update(window, self._touched())
         view = FabricView(
             config=self.config,
@@ -82,13 +79,24 @@ class Diagnoser:
         )
         self._past.memory.before(view)
         self._past.pace.update(view)
-        claims = [finding for rule in self._rules for finding in self._ask(rule, view)]
+        claims = [finding for rule in every for finding in self._ask(rule, view)]
         standing = arbitrate(claims, self.config.max_causes)
         findings = [complete(finding, view) for finding in standing]
-        still, closed = self._tracker.update(findings, view)
-        self._cost.update(self._tracker.tracks, view)
+        still, closed = tracker.update(findings, view)
+        self._cost.update(tracker.tracks, view)
         self._past.memory.after(view)
         return Diagnosis(findings, still, closed, dict(self._cost.jobs), self._money())
+
+    def _begun(self) -> tuple[list[Rule], Tracker]:
+        if self._rules is None or self._tracker is None:
+            self._rules = rules.make(self.config.disabled)
+            early = {r.kind: n for r in self._rules if (n := getattr(r, "opens_after", 0))}
+            self._tracker = Tracker(self.config, self._fabric, self._context.report, early)
+        return self._rules, self._tracker
+
+    def adopt(self, incidents: Sequence[Incident]) -> None:
+        """Go on, at the next tick, with incidents that another daemon has open."""
+        self._begun()[1].adopt(incidents)
 
     def _money(self) -> dict[str, float]:
         """What each job's stalled GPU time has cost so far."""

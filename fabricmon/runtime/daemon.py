@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from fabricmon.model.snapshot import Snapshot
     from fabricmon.model.topology import Topology
     from fabricmon.model.window import Window
+    from fabricmon.runtime.cluster import Cluster
     from fabricmon.runtime.pipeline import Pipeline
+    from fabricmon.runtime.poller import Intake
     from fabricmon.settings import Settings
 
 _STOP_S = 1.5
@@ -88,12 +90,18 @@ class Daemon:
         self._pollers: dict[str, FabricPoller] = {}
         self._latest: dict[str, Snapshot] = {}
         self._server: Server | None = None
+        self._cluster: Cluster | None = None
         self._stop = asyncio.Event()
         self._reloading = asyncio.Lock()
 
     def serve(self, server: Server) -> None:
         """Attach the web server, which itself needs the daemon."""
         self._server = server
+
+    def join(self, cluster: Cluster) -> None:
+        """Be a worker of a cluster from the start on."""
+        self._cluster = cluster
+        cluster.attach(self)
 
     # --- what the web server sees -----------------------------------------------------------
 
@@ -156,7 +164,7 @@ class Daemon:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.request_stop)
-        loop.add_signal_handler(signal.SIGHUP, lambda: loop.create_task(self._reload_quietly()))
+        loop.add_signal_handler(signal.SIGHUP, lambda: loop.create_task(self.reload_quietly()))
         try:
             await self.start()
             on_ready()
@@ -188,16 +196,21 @@ class Daemon:
         for name, plan in self._now.fabrics.items():
             await self._poller(plan).start()
             await self._run_fabric(name, plan)
+        if self._cluster is not None:
+            await self._cluster.start()
         if self._now.refresh_s:
             self._scheduler.every(
-                "targets", self._now.refresh_s, self._reload_quietly, first_s=self._now.refresh_s
+                "targets", self._now.refresh_s, self.reload_quietly, first_s=self._now.refresh_s
             )
         await self._scheduler.start()
         self._context.report.emit(Event.STARTED, fabrics=len(self._now.fabrics))
 
     async def stop(self) -> None:
         """In reverse; each piece has a bounded time."""
-        components: list[Component] = [self._scheduler, *self._pollers.values()]
+        components: list[Component] = [self._scheduler]
+        if self._cluster is not None:
+            components.append(self._cluster)
+        components.extend(self._pollers.values())
         if self._server is not None:
             components.append(self._server)
         components.extend(self._now.exporters.values())
@@ -215,10 +228,14 @@ class Daemon:
 
     def _poller(self, plan: FabricPlan) -> FabricPoller:
         poller = FabricPoller(
-            plan.pipeline, plan.guards, self._context, plan.interval_s, self._publish
+            self._intake(plan), plan.guards, self._context, plan.interval_s, self._publish
         )
         self._pollers[plan.pipeline.fabric] = poller
         return poller
+
+    def _intake(self, plan: FabricPlan) -> Intake:
+        """What polls go into."""
+        return plan.pipeline if self._cluster is None else self._cluster.entry(plan)
 
     async def _run_fabric(self, name: str, plan: FabricPlan) -> None:
         """Begin to tick a fabric whose poller was started."""
@@ -253,9 +270,35 @@ class Daemon:
             name = type(taker).__name__
             self._context.report.emit(Event.COMPONENT_FAILED, name, error=repr(error))
 
+    # --- what a cluster asks for ------------------------------------------------------------
+
+    def export(self, snapshot: Snapshot) -> None:
+        """In a worker thread: the tick of a fabric that this daemon leads."""
+        self._publish(snapshot)
+
+    def withdraw(self, fabric: str) -> None:
+        """Nothing of it is published any more."""
+        self._latest.pop(fabric, None)
+        for exporter in self._now.exporters.values():
+            exporter.forget(fabric)
+
+    def align(self, fabric: str, first_s: float) -> None:
+        """Begin the next round in `first_s` seconds, and the others at the interval from there."""
+        poller, plan = self._pollers[fabric], self._now.fabrics[fabric]
+        self._scheduler.every(f"tick-{fabric}", plan.interval_s, poller.tick, first_s=first_s)
+
+    async def catch_up(self, fabric: str, targets: frozenset[str]) -> None:
+        """Poll what was just taken over, without waiting for the next round."""
+        await self._pollers[fabric].catch_up(targets)
+
+    async def settle(self, timeout_s: float) -> None:
+        """Wait for the polls in flight, so long at most."""
+        await asyncio.gather(*(poller.settle(timeout_s) for poller in self._pollers.values()))
+
     # --- reload -----------------------------------------------------------------------------
 
-    async def _reload_quietly(self) -> None:
+    async def reload_quietly(self) -> None:
+        """As `reload`; an error is reported there, and is none here."""
         with suppress(Exception):  # reported by reload itself; the old config stays
             await self.reload()
 
@@ -315,7 +358,7 @@ class Daemon:
             await self._end_fabric(name)
         for name in old.keys() & new.fabrics.keys():
             plan, poller = new.fabrics[name], self._pollers[name]
-            await poller.exchange(plan.pipeline, plan.guards, plan.interval_s)
+            await poller.exchange(self._intake(plan), plan.guards, plan.interval_s)
             self._schedule(name, plan, poller)
         self._now = new
         for name in sorted(new.fabrics.keys() - old.keys()):
@@ -327,9 +370,9 @@ class Daemon:
         for job in ("tick", "discover", "jobs"):
             self._scheduler.remove(f"{job}-{name}")
         await self._pollers.pop(name).stop()
-        self._latest.pop(name, None)
-        for exporter in self._now.exporters.values():
-            exporter.forget(name)
+        if self._cluster is not None:
+            await self._cluster.end(name)
+        self.withdraw(name)
 
 
 async def _feed(poller: FabricPoller, read: Callable[[], Topology | None]) -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from fabricmon.api import Context, Detector
     from fabricmon.diagnose import Diagnoser
+    from fabricmon.model.incident import Incident
     from fabricmon.model.maintenance import Maintenance
     from fabricmon.model.ports import PortTable
     from fabricmon.model.snapshot import Scores, TargetStatus
@@ -120,6 +121,10 @@ class Pipeline:
         for tap in self._taps:
             tap(old.topology)
         self._adopt(old.topology)
+
+    def adopt(self, incidents: Sequence[Incident]) -> None:
+        """Go on, at the next tick, with incidents that another daemon has open."""
+        self._stages.diagnoser.adopt(incidents)
 
     def feed(self, item: Item) -> Snapshot | None:
         """Take one item; a `Tick` gives a snapshot."""

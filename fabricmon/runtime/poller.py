@@ -4,24 +4,43 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol
 
 from fabricmon.model.stream import PollFailure, Tick
 from fabricmon.selfmon import Event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from concurrent.futures import Executor
 
     from fabricmon.api import Context, Target
     from fabricmon.collectors.guard import Guard
     from fabricmon.model.snapshot import Snapshot, TargetStatus
     from fabricmon.model.stream import Item
     from fabricmon.model.topology import Topology
-    from fabricmon.runtime.pipeline import Pipeline
 
 _SETTLE = 0.8
 """Share of the interval a tick waits for targets that answered last time."""
 _DISCOVERIES_AT_ONCE = 32
+
+
+class Intake(Protocol):
+    """What a poller feeds: a fabric's `Pipeline`, or what stands in its place in a cluster."""
+
+    fabric: str
+    targets: Callable[[], tuple[TargetStatus, ...]]
+
+    def fit_with(self, executor: Executor) -> None:
+        """Learn in this executor."""
+
+    def feed(self, item: Item) -> Snapshot | None:
+        """Take one item; a `Tick` may give a snapshot."""
+
+    def inherit(self, old: Any) -> None:
+        """Go on where `old`, one of the same class, was."""
+
+    def forget(self, target: str) -> None:
+        """A target was taken from the config."""
 
 
 class FabricPoller:
@@ -29,7 +48,7 @@ class FabricPoller:
 
     def __init__(
         self,
-        pipeline: Pipeline,
+        pipeline: Intake,
         guards: Sequence[Guard],
         context: Context,
         interval_s: float,
@@ -78,9 +97,7 @@ class FabricPoller:
         """Feed what is known from before the start; it is judged, but not published."""
         await self._work(self._feed, items)
 
-    async def exchange(
-        self, pipeline: Pipeline, guards: Sequence[Guard], interval_s: float
-    ) -> None:
+    async def exchange(self, pipeline: Intake, guards: Sequence[Guard], interval_s: float) -> None:
         """Go on under a new config, with guards that were started: what is gone is let go of."""
         kept = [guard for guard in guards if guard in self.guards]
         dropped = [guard for guard in self.guards if guard not in guards]
@@ -96,7 +113,7 @@ class FabricPoller:
         gone = {t.name for guard in dropped for t in guard.targets} - names
         await self._work(self._take_over, pipeline, gone)
 
-    def _take_over(self, pipeline: Pipeline, gone: Iterable[str]) -> None:
+    def _take_over(self, pipeline: Intake, gone: Iterable[str]) -> None:
         pipeline.inherit(self.pipeline)
         if self._learner is not None:
             pipeline.fit_with(self._learner)
@@ -114,9 +131,7 @@ class FabricPoller:
         expected: set[asyncio.Task[None]] = set()
         for guard in self.guards:
             for target in guard.due():
-                task = asyncio.create_task(self._poll(guard, target), name=f"poll-{target.name}")
-                self._polls.add(task)
-                task.add_done_callback(self._polls.discard)
+                task = self._begin(guard, target)
                 if guard.healthy(target):
                     expected.add(task)
         if expected:
@@ -124,8 +139,26 @@ class FabricPoller:
         await self._work(self._judge, Tick(now_ns, self._interval_s))
         self.ready = True
 
-    async def discover(self) -> None:
-        """Ask every target for the fabric's shape, a few at a time."""
+    def _begin(self, guard: Guard, target: Target) -> asyncio.Task[None]:
+        task = asyncio.create_task(self._poll(guard, target), name=f"poll-{target.name}")
+        self._polls.add(task)
+        task.add_done_callback(self._polls.discard)
+        return task
+
+    async def settle(self, timeout_s: float) -> None:
+        """Wait for the polls in flight, so long at most."""
+        if self._polls:
+            await asyncio.wait(set(self._polls), timeout=timeout_s)
+
+    async def catch_up(self, names: frozenset[str]) -> None:
+        """Poll these targets between ticks, and ask them for the fabric's shape."""
+        for guard in self.guards:
+            for target in guard.due(names):
+                self._begin(guard, target)
+        await self.discover(names)
+
+    async def discover(self, names: frozenset[str] | None = None) -> None:
+        """Ask every target, or these, for the fabric's shape, a few at a time."""
         gate = asyncio.Semaphore(_DISCOVERIES_AT_ONCE)
 
         async def ask(guard: Guard, target: Target) -> None:
@@ -134,7 +167,14 @@ class FabricPoller:
             if topology is not None:
                 await self.feed(topology)
 
-        await asyncio.gather(*(ask(guard, t) for guard in self.guards for t in guard.targets))
+        await asyncio.gather(
+            *(
+                ask(guard, target)
+                for guard in self.guards
+                for target in guard.polled
+                if names is None or target.name in names
+            )
+        )
 
     async def feed(self, item: Topology) -> None:
         """Take a topology from elsewhere (files, jobs)."""

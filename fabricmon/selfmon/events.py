@@ -60,6 +60,14 @@ class Event(Enum):
     EXPORT_DROPPED = (Level.WARNING, "an exporter dropped data it could not deliver")
     STATE_NOT_KEPT = (Level.ERROR, "what was acknowledged or declared could not be written down")
     SCRAPE_REFUSED = (Level.WARNING, "too many scrapes at once")
+
+    CLUSTER_JOINED = (Level.INFO, "this worker is a member of the cluster")
+    CLUSTER_AWAY = (Level.WARNING, "NATS does not answer; polling goes on into the spool")
+    CLUSTER_FENCED = (Level.WARNING, "a lease was lost or not renewed in time")
+    CLUSTER_REFUSED = (Level.ERROR, "the server or a message of the log is not as it has to be")
+    SHARDS_CHANGED = (Level.INFO, "this worker polls other shards than before")
+    LEADER_CHANGED = (Level.INFO, "this worker leads a fabric")
+
     COMPONENT_FAILED = (Level.ERROR, "a component raised an error it should not; it goes on")
 
     @property

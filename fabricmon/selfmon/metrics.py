@@ -111,6 +111,7 @@ class SelfMetrics:
             "When the config was last accepted",
             registry=reg,
         )
+        self._cluster(reg)
         self.ports = Gauge("fabricmon_ports", "Ports in the table", ["fabric"], registry=reg)
         self.series_dropped = Counter(
             "fabricmon_series_dropped", "Series that were not exposed", ["reason"], registry=reg
@@ -125,5 +126,55 @@ class SelfMetrics:
             "fabricmon_export_queue_bytes",
             "What waits on disk to be sent",
             ["exporter"],
+            registry=reg,
+        )
+
+    def _cluster(self, reg: CollectorRegistry) -> None:
+        self.cluster_connected = Gauge(
+            "fabricmon_cluster_connected",
+            "1 while the cluster's server answers",
+            ["cluster"],
+            registry=reg,
+        )
+        self.cluster_members = Gauge(
+            "fabricmon_cluster_members",
+            "Workers that this one sees, itself included",
+            ["cluster"],
+            registry=reg,
+        )
+        self.cluster_shards = Gauge(
+            "fabricmon_cluster_shards_held",
+            "Shards that this worker polls",
+            ["cluster"],
+            registry=reg,
+        )
+        self.cluster_leading = Gauge(
+            "fabricmon_cluster_leading",
+            "1 where this worker leads the fabric: judges it and exports",
+            ["fabric"],
+            registry=reg,
+        )
+        self.cluster_lag = Gauge(
+            "fabricmon_cluster_log_lag_messages",
+            "Messages of the log that this judge has not read yet",
+            ["fabric"],
+            registry=reg,
+        )
+        self.cluster_spool = Gauge(
+            "fabricmon_cluster_spool_messages",
+            "Messages that wait to be sent",
+            ["cluster"],
+            registry=reg,
+        )
+        self.cluster_messages = Counter(
+            "fabricmon_cluster_messages",
+            "Messages of the log, by what became of them here",
+            ["outcome"],
+            registry=reg,
+        )
+        self.cluster_takeovers = Counter(
+            "fabricmon_cluster_takeovers",
+            "Leases that this worker took (member, shard, leader)",
+            ["lease"],
             registry=reg,
         )

@@ -32,6 +32,11 @@ class Tracker:
         self._report = report
         self._opens_after = opens_after
         self._tracks: list[Track] = []
+        self._inherited: list[Incident] = []
+
+    def adopt(self, incidents: Sequence[Incident]) -> None:
+        """Go on, at the next tick, with incidents another daemon has open; ids and costs stay."""
+        self._inherited = list(incidents)
 
     @property
     def tracks(self) -> Sequence[Track]:
@@ -44,6 +49,9 @@ class Tracker:
         """Take one tick's findings. Gives what is open or clearing, and what closed just now."""
         for track in self._tracks:
             track.begin_tick()
+        inherited, self._inherited = self._inherited, []
+        for open_elsewhere in inherited:
+            self._go_on_with(open_elsewhere, view)
         for finding in findings:
             track = self._track_of(finding) or self._new(view.frame.time_ns)
             track.claim(finding, view)
@@ -55,6 +63,19 @@ class Tracker:
         self._tracks = [track for track in self._tracks if self._alive(track)]
         still = [track.incident for track in self._tracks if track.incident is not None]
         return sorted(still, key=Incident.sort_key), closed
+
+    def _go_on_with(self, incident: Incident, view: FabricView) -> None:
+        """Take the place of what is seen here of the same trouble, or wait for a claim of it."""
+        claim = _claim_of(incident)
+        same = (t for t in self._tracks if t.incident is not None and t.incident.id == incident.id)
+        track = next(same, None) or self._track_of(claim)
+        if track is None:
+            track = self._new(view.frame.time_ns)
+            track.claim(claim, view)
+            track.begin_tick()
+        elif track.incident is not None:
+            incident.evidence = track.incident.evidence
+        track.incident, track.first_ns = incident, incident.started_ns
 
     def _new(self, now_ns: int) -> Track:
         track = Track(now_ns)
@@ -119,3 +140,18 @@ class Tracker:
     def _within(self, needed: int) -> int:
         """Among how many of the latest polls so many claims must be."""
         return max(self._config.open_within, 2 * needed if needed > 2 else 0)
+
+
+def _claim_of(incident: Incident) -> Finding:
+    """What somebody must have claimed who opened this incident."""
+    return Finding(
+        incident.kind,
+        incident.verdict,
+        incident.severity,
+        incident.confidence,
+        incident.causes,
+        incident.victims,
+        advice=incident.advice,
+        reason=incident.reason,
+        anomaly_score=incident.anomaly_score,
+    )

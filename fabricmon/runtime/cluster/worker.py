@@ -1,0 +1,412 @@
+"""One worker of a cluster: looks at the leases, takes what falls to it, and sends what was polled.
+
+beat    every 0.1 TTL: renew what is held, look at all leases, release and take
+sender  letters of the spool into the log, while the lease they belong to may be acted on
+"""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import secrets
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+import orjson
+
+from fabricmon.errors import ConfigError, FormatError
+from fabricmon.runtime.cluster import lease as leases_of
+from fabricmon.runtime.cluster.broker import Broker, BrokerError
+from fabricmon.runtime.cluster.gate import Outcome
+from fabricmon.runtime.cluster.judge import Judge
+from fabricmon.runtime.cluster.lease import NOBODY, Entry, Leases, ranked
+from fabricmon.runtime.cluster.message import TICK, Stamp, word
+from fabricmon.runtime.cluster.outlet import Outlet, Spool
+from fabricmon.runtime.cluster.shared import SharedConfig
+from fabricmon.selfmon import Event
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
+    from fabricmon.api import Context, Target
+    from fabricmon.config import ClusterConfig
+    from fabricmon.model.snapshot import Snapshot
+    from fabricmon.runtime.cluster.broker import Kept
+    from fabricmon.runtime.cluster.outlet import Letter
+    from fabricmon.runtime.daemon import FabricPlan
+
+_JUDGES = 2
+"""The leader of a fabric and its standby."""
+_PATIENCE = 2.0
+"""TTLs that a cluster that starts waits for `members` to be there."""
+_CONFIG_LOOKS = 10
+"""Beats between two looks at the shared config."""
+_OFF_BEAT = 0.1
+"""Share of the interval by which a round may begin beside the leader's."""
+_RETRY_S = 0.2
+
+
+class Host(Protocol):
+    """The daemon as its cluster sees it."""
+
+    def export(self, snapshot: Snapshot) -> None:
+        """Publish a tick. Called in a judge's thread."""
+
+    def withdraw(self, fabric: str) -> None:
+        """Publish nothing of this fabric any more: another worker does."""
+
+    def align(self, fabric: str, first_s: float) -> None:
+        """Begin rounds in `first_s` seconds, and from then on at the interval."""
+
+    async def catch_up(self, fabric: str, targets: frozenset[str]) -> None:
+        """Poll targets that were just taken over at once, and ask them for the shape."""
+
+    async def settle(self, timeout_s: float) -> None:
+        """Wait for the polls in flight, so long at most."""
+
+    async def reload_quietly(self) -> None:
+        """Apply the config anew; on an error the old one stays."""
+
+
+class Cluster:
+    """This daemon's part in a cluster."""
+
+    def __init__(self, config: ClusterConfig, context: Context) -> None:
+        """Inert."""
+        self._config, self._context = config, context
+        self.broker = Broker(config, context)
+        name = word(config.worker or platform.node() or "worker")
+        self.leases = Leases(f"{name}-{secrets.token_hex(3)}", config.ttl)
+        self.config = SharedConfig(self.broker)
+        self._host: Host | None = None
+        self._outlets: dict[str, Outlet] = {}
+        self._spool = Spool(config.buffer, partial(self._count, Outcome.DROPPED))
+        self._owned: frozenset[str] | None = None
+        """Leases under which this worker polls; None before it was ever dealt any: everything."""
+        self._sure = False
+        """Whether the last beat got through."""
+        self._beats = 0
+        self._joined_at: float | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._started: set[asyncio.Task[None]] = set()
+        self._shown: set[str] = set()
+        """Fabrics that this worker exports."""
+
+    @property
+    def _me(self) -> str:
+        return self.leases.me
+
+    @property
+    def _member(self) -> str:
+        return f"member.{self._me}"
+
+    def attach(self, host: Host) -> None:
+        """The daemon this belongs to."""
+        self._host = host
+
+    def entry(self, plan: FabricPlan) -> Outlet:
+        """What the poller of a fabric feeds instead of its pipeline."""
+        name = plan.pipeline.fabric
+        known = self._outlets.get(name)
+        judge = known.judge if known else self._judge(plan)
+        judge.interval_s = plan.interval_s
+        kinds = {t.name: guard.kind for guard in plan.guards for t in guard.targets}
+        outlet = Outlet(
+            judge, self.broker.prefix, self._config.shards, kinds, self._spool, self._member
+        )
+        if known is not None:
+            outlet.pipeline = plan.pipeline
+        self._outlets[name] = outlet
+        for guard in plan.guards:
+            guard.mine = partial(self._polls, outlet)
+        return outlet
+
+    def _judge(self, plan: FabricPlan) -> Judge:
+        assert self._host is not None, "attached before anything is built"
+        host = self._host
+        return Judge(
+            plan.pipeline, plan.interval_s, self.broker, self.leases, self._context, host.export
+        )
+
+    def _polls(self, outlet: Outlet, target: Target) -> bool:
+        return self._owned is None or outlet.lease(target.name) in self._owned
+
+    # --- life -------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Join. A server that is away is joined later; one that is not fit is an error now."""
+        self._spool.bind()
+        try:
+            await self._meet()
+        except BrokerError as error:
+            self._away(error)
+        self._tasks = [
+            asyncio.create_task(self._run(), name="cluster"),
+            asyncio.create_task(self._send(), name="cluster-sender"),
+        ]
+
+    async def stop(self) -> None:
+        """Send what waits, give back what is held, leave: the others need not wait for the TTL."""
+        tasks, self._tasks = self._tasks, []
+        if tasks:
+            await self._drain()
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=0.2)
+        for outlet in self._outlets.values():
+            await outlet.judge.stop()
+        await self.broker.close()
+
+    async def _drain(self) -> None:
+        assert self._host is not None
+        try:
+            async with asyncio.timeout(1.0):
+                await self._host.settle(0.6)
+                if self._sure and len(self._spool):
+                    await self._spool.empty.wait()
+                tasks, self._tasks = self._tasks, []
+                tasks[0].cancel()
+                for key in sorted(self.leases.held, key=lambda key: key == self._member):
+                    await self._release(key)
+        except (TimeoutError, BrokerError) as error:
+            self._away(error)
+
+    async def _meet(self) -> None:
+        """Reach a server, and see that it fits."""
+        if not self.broker.connected:
+            await self.broker.connect()
+            await self.broker.listen(f"{self.broker.prefix}.*.{TICK}", self._heard_tick)
+        await self.broker.ensure()
+
+    async def _run(self) -> None:
+        clock, pause = self._context.clock, leases_of.BEAT * self._config.ttl
+        metrics = self._context.report.metrics
+        while True:
+            try:
+                if not self._sure:
+                    await self._meet()
+                await self._beat()
+                self._sure = True
+            except BrokerError as error:
+                self._away(error)
+            except ConfigError as error:
+                self._sure = False
+                self._context.report.emit(Event.CLUSTER_REFUSED, error=str(error))
+            metrics.cluster_connected.labels(self._config.name).set(self._sure)
+            self._fence()
+            await clock.sleep(pause)
+
+    def _away(self, error: Exception) -> None:
+        self._sure = False
+        self._context.report.emit(
+            Event.CLUSTER_AWAY, "nats", error=str(error) or type(error).__name__
+        )
+
+    def _fence(self) -> None:
+        """Where this worker led and may not act any more, what it exports is withdrawn."""
+        assert self._host is not None
+        for fabric, outlet in self._outlets.items():
+            acts = outlet.judge.may_act()
+            self._context.report.metrics.cluster_leading.labels(fabric).set(acts)
+            if fabric in self._shown and not acts:
+                self._context.report.emit(Event.CLUSTER_FENCED, fabric)
+                self._host.withdraw(fabric)
+                self._shown.discard(fabric)
+            elif acts:
+                self._shown.add(fabric)
+
+    # --- the beat ---------------------------------------------------------------------------
+
+    async def _beat(self) -> None:
+        await self._renew()
+        await self._look()
+        await self._join()
+        members = self.leases.members("member.", self._now)
+        self._context.report.metrics.cluster_members.labels(self._config.name).set(len(members))
+        if self._all_here(members):
+            await self._deal(members)
+        await self._place_judges(members)
+        if self._beats % _CONFIG_LOOKS == 0 and await self.config.sync():
+            assert self._host is not None
+            await self._host.reload_quietly()
+        self._beats += 1
+
+    @property
+    def _now(self) -> float:
+        return self._context.clock.monotonic()
+
+    async def _renew(self) -> None:
+        for key in self.leases.due(self._now):
+            asked = self._now
+            revision = await self._swap(key, self.leases.entry(key))
+            if revision is None:
+                continue  # the look that follows tells whose it is
+            self.leases.renewed(key, revision, asked)
+
+    async def _look(self) -> None:
+        kept = await self.broker.keys(self.broker.leases)
+        for key in self.leases.observe({k: _entry(v) for k, v in kept.items()}, self._now):
+            self._context.report.emit(Event.CLUSTER_FENCED, key)
+        for key in self.leases.expired("member.", self._now):
+            await self.broker.purge(self.broker.leases, key)
+
+    async def _join(self) -> None:
+        """Be a member; a lease that was lost is taken anew."""
+        if self._member not in self.leases.held and await self._take(self._member):
+            if self._joined_at is None:
+                self._joined_at = self._now
+                self._context.report.emit(
+                    Event.CLUSTER_JOINED, self._me, server=self.broker.version
+                )
+            await self._look()
+
+    def _all_here(self, members: list[str]) -> bool:
+        """Whether shards may be dealt: not before those that are meant to share them are there."""
+        if self._owned is not None or len(members) >= self._config.members:
+            return True
+        waited = self._now - (self._joined_at if self._joined_at is not None else self._now)
+        return waited >= _PATIENCE * self._config.ttl
+
+    async def _deal(self, members: list[str]) -> None:
+        """Release what falls to another, take what falls to me and is free."""
+        now, held = self._now, self.leases.held
+        for number in range(self._config.shards):
+            key = f"shard.{number}"
+            mine = ranked(key, members)[0] == self._me
+            if key in held and not mine:
+                await self._release(key)
+            elif mine and key not in held and self.leases.holder(key, now) == NOBODY:
+                await self._take(key)
+        self._own(frozenset(key for key in self.leases.held if key.startswith("shard.")))
+
+    def _own(self, owned: frozenset[str]) -> None:
+        """Poll under these leases from now on, the new ones at once."""
+        before, self._owned = self._owned, owned
+        self._context.report.metrics.cluster_shards.labels(self._config.name).set(len(owned))
+        if before == owned:
+            return
+        fresh = owned - (before or frozenset())
+        self._context.report.emit(Event.SHARDS_CHANGED, self._me, held=len(owned), new=len(fresh))
+        assert self._host is not None
+        for fabric, outlet in self._outlets.items():
+            if before is not None and (targets := outlet.names(fresh)):
+                self._begin(self._host.catch_up(fabric, targets))
+
+    async def _place_judges(self, members: list[str]) -> None:
+        """The leader and the next in line read the log; a free lead goes to who is current."""
+        for outlet in list(self._outlets.values()):
+            judge = outlet.judge
+            leader = self.leases.holder(judge.lease, self._now)
+            others = [m for m in ranked(judge.lease, members) if m != leader]
+            if self._me not in [*filter(None, [leader]), *others][:_JUDGES]:
+                await judge.unfollow()
+                continue
+            judge.follow()
+            if judge.lease not in self.leases.held:
+                judge.leading = False
+                if leader == NOBODY and judge.current:
+                    await self._take(judge.lease)
+            if judge.lease in self.leases.held and not judge.leading:
+                await judge.lead()
+                self._context.report.emit(Event.LEADER_CHANGED, judge.fabric, leader=self._me)
+
+    # --- leases -----------------------------------------------------------------------------
+
+    async def _swap(self, key: str, entry: Entry) -> int | None:
+        value = orjson.dumps({"holder": entry.holder, "token": entry.token})
+        return await self.broker.swap(self.broker.leases, key, value, self.leases.revision(key))
+
+    async def _take(self, key: str) -> bool:
+        asked = self._now
+        revision = await self._swap(key, Entry(0, self._me))
+        if revision is None:
+            return False
+        self.leases.took(key, revision, asked)
+        self._context.report.metrics.cluster_takeovers.labels(key.partition(".")[0]).inc()
+        return True
+
+    async def _release(self, key: str) -> None:
+        await self._swap(key, Entry(0, NOBODY))
+        self.leases.dropped(key)
+
+    # --- what is sent and heard -------------------------------------------------------------
+
+    async def _send(self) -> None:
+        spooled = self._context.report.metrics.cluster_spool.labels(self._config.name)
+        while True:
+            letter = await self._spool.first()
+            self._context.report.metrics.cluster_spool.labels(self._config.name).set(
+                len(self._spool)
+            )
+            try:
+                outcome = await self._sent(letter)
+            except BrokerError as error:
+                self._away(error)
+                outcome = None
+            if outcome is None:
+                await self._context.clock.sleep(_RETRY_S)
+                continue
+            self._spool.done(letter)
+            spooled.set(len(self._spool))
+            self._count(outcome)
+
+    async def _sent(self, letter: Letter) -> Outcome | None:
+        """What became of a letter; None where it has to wait."""
+        token = self.leases.token(letter.lease, self._now)
+        if token is None:
+            away = not self._sure or self._owned is None or letter.lease in self.leases.held
+            return None if away else Outcome.FENCED
+        if len(letter.body) > self.broker.most_bytes:
+            return Outcome.DROPPED
+        stamp = Stamp(
+            self._me,
+            self.broker.store,
+            token,
+            letter.number,
+            self._context.clock.now_ns(),
+            letter.target,
+            letter.collector,
+        )
+        await self.broker.append(letter.subject, letter.body, stamp.headers())
+        return Outcome.SENT
+
+    async def _heard_tick(self, message: Any) -> None:
+        """A leader ended a round: begin mine when it begins its own."""
+        assert self._host is not None
+        try:
+            stamp = Stamp.read(message.headers)
+        except FormatError:
+            return  # judges count it
+        for fabric, outlet in self._outlets.items():
+            judge = outlet.judge
+            if message.subject.split(".")[-2] != word(fabric) or stamp.worker == self._me:
+                continue
+            interval, now = judge.interval_s, self._now
+            began = now - stamp.took_s
+            off = (judge.began - began + interval / 2) % interval - interval / 2
+            if abs(off) > _OFF_BEAT * interval:
+                self._host.align(fabric, interval - (now - began) % interval)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work, name="cluster-takeover")
+        self._started.add(task)
+        task.add_done_callback(self._started.discard)
+
+    def _count(self, outcome: Outcome, times: int = 1) -> None:
+        self._context.report.metrics.cluster_messages.labels(outcome.value).inc(times)
+
+    async def end(self, fabric: str) -> None:
+        """A fabric was taken from the config."""
+        outlet = self._outlets.pop(fabric, None)
+        if outlet is not None:
+            await outlet.judge.stop()
+
+
+def _entry(kept: Kept) -> Entry:
+    """What a key of the leases holds; what cannot be read counts as released."""
+    try:
+        fields = orjson.loads(kept.value)
+        return Entry(kept.revision, str(fields["holder"]), int(fields["token"]))
+    except (ValueError, TypeError, KeyError):
+        return Entry(kept.revision, NOBODY)
