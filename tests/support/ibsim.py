@@ -10,7 +10,7 @@ import os
 import subprocess
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -32,8 +32,8 @@ class Subnet:
     host: str
     """Node id the clients sit on."""
     console: int
-    opensm: subprocess.Popen[bytes] | None = None
-    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    server: int
+    """The process that serves it."""
 
     @property
     def environment(self) -> dict[str, str]:
@@ -97,7 +97,7 @@ def subnet(
         stdout=log,
         stderr=subprocess.STDOUT,
     )
-    world = Subnet(name, scratch, host, holder)
+    world = Subnet(name, scratch, host, holder, server.pid)
     try:
         _wait_until_ready(scratch / "ibsim.log", server)
         if sweep:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import ctypes
 import ctypes.util
 import errno
+import gc
 import json
 import os
 import struct
@@ -321,6 +322,7 @@ def serve(wire: Wire, incoming: BinaryIO, outgoing: BinaryIO) -> None:
 
 def main(opened: Callable[[], Wire]) -> None:
     """Open, tell whether that went well, and serve."""
+    gc.disable()  # a tuple for each datagram would set it off all the time, for nothing
     out = sys.stdout.buffer
     try:
         wire = opened()
