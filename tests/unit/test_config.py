@@ -52,7 +52,7 @@ class TestLoad:
     @pytest.mark.parametrize(
         ("text", "line", "key", "words"),
         [
-            ("intervall: 5s\n", 1, "intervall", "unknown key; allowed here: collectors"),
+            ("intervall: 5s\n", 1, "intervall", "unknown key; allowed here: cluster"),
             ("interval: 5x\n", 1, "interval", "write it as 10s"),
             (
                 "fabrics:\n  - name: a\n    technology: rocce\n",
