@@ -153,6 +153,17 @@ def prove(signal: str, row: int, view: FabricView) -> Proof | None:
     return Proof(f"mean of {len(polls)} polls ({shown}) of {story[0]}", raw.counters(story[1]))
 
 
+def prove_strays(row: int, queues: Iterable[int], share: float, view: FabricView) -> Proof | None:
+    """How the share of bytes outside these lossless queues came about in the latest poll."""
+    raw = Raw(view, row, polls=1)
+    series, own = raw.series("queue_tx_bytes"), raw.series("queue_tx_bytes", queues=queues)
+    if not series:
+        return None
+    parts = [" + ".join(map(str, some)) or "0" for some in (own, series)]
+    text = f"mean of 1 polls ({share:.4g}) of 1 - ({parts[0]}) / ({parts[1]})"
+    return Proof(text, raw.counters(series))
+
+
 Story = tuple[str, list[Series]]
 """One poll's value as an expression over rates per second (gauges: levels), and what is in it."""
 

@@ -38,6 +38,11 @@ class Lossless:
         return seen
 
     @property
+    def numbers(self) -> list[int]:
+        """The same as queue numbers."""
+        return [q for q, own in zip(self._view.frame.queues, self.queues, strict=True) if own]
+
+    @property
     def exists(self) -> bool:
         """Whether this fabric has a lossless class at all."""
         return bool(self.queues.any())

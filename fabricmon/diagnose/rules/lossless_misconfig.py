@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -29,6 +30,8 @@ _STRAY = 0.02
 """Share of bytes outside the lossless class that a fabric made for it does not exceed."""
 _UNHEARD = 0.05
 """A port that was paused less than this share of what it was asked for did not listen."""
+_SHOWN = 6
+"""Ports shown as evidence."""
 
 
 class LosslessMisconfig:
@@ -77,18 +80,20 @@ class LosslessMisconfig:
             rows = view.shape.rows_of(int(device))
             if counted[device] and asked[device] <= 0:
                 cause = view.device_cause(int(device), 0.9)
-                yield self._finding(view, "pfc-off", cause, rows, lossless.drops, 0.9)
+                yield self._finding(view, "pfc-off", cause, _worst(rows, lossless.drops), rows)
                 continue
             deaf = self._deaf(view, lossless, rows)
             if deaf is not None:
-                cause = view.cause(int(view.shape.peer[deaf]), 0.85)
-                yield self._finding(view, "pfc-one-sided", cause, rows, lossless.drops, 0.85)
+                peer = int(view.shape.peer[deaf])
+                shown = [deaf, *_worst(rows, lossless.drops)]
+                finding = self._finding(view, "pfc-one-sided", view.cause(peer, 0.85), shown, rows)
+                stopped = view.evidence(peer, "stall", "as long as it was asked to pause")
+                yield replace(finding, evidence=(*finding.evidence, stopped))
                 continue
-            worst = int(rows[np.argmax(lossless.drops[rows])])
+            shown = _worst(rows, lossless.drops)
             # a drop where pauses are sent is not another class's: those do not pause
-            sure = 0.85 if lossless.asked[worst] > 0 else 0.6
-            cause = view.cause(worst, sure)
-            yield self._finding(view, "lossless-drops", cause, rows, lossless.drops, sure)
+            cause = view.cause(shown[0], 0.85 if lossless.asked[shown[0]] > 0 else 0.6)
+            yield self._finding(view, "lossless-drops", cause, shown, rows)
 
     @staticmethod
     def _deaf(view: FabricView, lossless: Lossless, rows: NDArray[np.intp]) -> int | None:
@@ -159,7 +164,7 @@ class LosslessMisconfig:
         for row in speaks[:16]:
             cause = view.cause(int(row), 0.85)
             rows = np.array([row], np.intp)
-            yield self._finding(view, "global-pause", cause, rows, np.fmax(sent, got), 0.85)
+            yield self._finding(view, "global-pause", cause, [int(row)], rows)
 
     def _wrong_priority(self, view: FabricView, lossless: Lossless) -> Iterable[Finding]:
         """A host that sends outside the lossless class although the others do not."""
@@ -174,9 +179,11 @@ class LosslessMisconfig:
         rows = self._strays(view, lossless, used, outside)
         if rows is not None:
             cause = view.cause(int(rows[0]), 0.85)
-            shown = np.where(np.isin(np.arange(len(outside)), rows), np.fmax(outside, 0.01), 0)
-            shown = shown.astype(np.float32)
-            yield self._finding(view, "wrong-priority", cause, rows, shown, 0.85)
+            shown = [int(row) for row in rows[:_SHOWN]]
+            finding = self._finding(view, "wrong-priority", cause, shown, rows)
+            seen = [row for row in shown if outside[row] > _STRAY and whole[row] > 0]
+            strays = tuple(_stray(view, row, outside) for row in seen)
+            yield replace(finding, evidence=strays + finding.evidence)
 
     @staticmethod
     def _strays(
@@ -209,26 +216,21 @@ class LosslessMisconfig:
         view: FabricView,
         reason: str,
         cause: Cause,
+        shown: Iterable[int],
         rows: NDArray[np.intp],
-        shown: NDArray[np.float32],
-        confidence: float,
     ) -> Finding:
-        worst = rows[np.argsort(-shown[rows], kind="stable")][:6]
-        ids = view.table.ids
-        name, unit, expected = _EVIDENCE[reason]
+        """A claim about `rows`, proved by what `shown` ports count, the most telling first."""
         evidence = [
-            Evidence(name, ids[r].device, ids[r].port, float(shown[r]), unit, expected)
-            for r in map(int, worst)
-            if shown[r] > 0
+            view.evidence(row, signal, expected)
+            for signal, expected in _EVIDENCE[reason]
+            for row in dict.fromkeys(shown)
         ]
-        first = int(worst[0])
-        evidence += [view.evidence(first, signal) for signal in ("tx_pause", "rx_pause")]
         victims = np.unique(np.concatenate([view.behind(int(r)) for r in rows]))
         return Finding(
             IncidentKind.LOSSLESS_MISCONFIG,
             Verdict.CONFIG,
             Severity.MODERATE,
-            confidence,
+            cause.confidence,
             (cause,),
             view.victims(victims),
             tuple(evidence),
@@ -236,6 +238,18 @@ class LosslessMisconfig:
             reason,
             rows=(*map(int, rows), *map(int, np.setdiff1d(victims, rows))),
         )
+
+
+def _worst(rows: NDArray[np.intp], drops: NDArray[np.float32]) -> list[int]:
+    """Rows that drop, the most first."""
+    worst = rows[np.argsort(-drops[rows], kind="stable")][:_SHOWN]
+    return [int(row) for row in worst if drops[row] > 0]
+
+
+def _stray(view: FabricView, row: int, outside: NDArray[np.float64]) -> Evidence:
+    port, unit = view.table.ids[row], "share outside the lossless class"
+    share = float(outside[row])
+    return Evidence("queue_tx_bytes", port.device, port.port, share, unit, "0, as its peers")
 
 
 def _full_ports(view: FabricView, sink: Sink) -> list[int]:
@@ -250,12 +264,14 @@ def _full_ports(view: FabricView, sink: Sink) -> list[int]:
     return rows
 
 
+_NO_DROPS = ("drops", "0 in the lossless class")
 _EVIDENCE = {
-    "pfc-off": ("queue_discards", "packets/s", "0 in the lossless class"),
-    "pfc-one-sided": ("rx_discards", "packets/s", "0: the peer stops when asked"),
-    "lossless-drops": ("queue_discards", "packets/s", "0 in the lossless class"),
-    "global-pause": ("tx_pause_frames", "frames/s", "0: this fabric uses PFC"),
-    "wrong-priority": ("queue_tx_bytes", "share outside the lossless class", "0, as its peers"),
+    "pfc-off": (_NO_DROPS, ("tx_pause", "above 0 before it drops")),
+    "pfc-one-sided": (_NO_DROPS, ("tx_pause", "")),
+    "lossless-drops": (_NO_DROPS, ("tx_pause", ""), ("rx_pause", "")),
+    "global-pause": (("tx_pause", "0 global pauses: this fabric uses PFC"),),
+    "wrong-priority": (("drops", "0"), ("resent", "0")),
 }
+"""What is shown of the ports of a claim: signals, and what a healthy port shows."""
 
 RULE = LosslessMisconfig
