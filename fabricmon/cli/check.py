@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from fabricmon.cli.common import config_option
+from fabricmon.cli.common import config_option, examples
 
 
-@click.command()
+@click.command(epilog=examples("check fabricmon.yaml"))
 @config_option
 @click.argument("file", required=False, type=click.Path(path_type=Path))
 def command(config: Path | None, file: Path | None) -> None:

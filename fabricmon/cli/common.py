@@ -26,6 +26,11 @@ config_option = click.option(
 )
 
 
+def examples(*lines: str) -> str:
+    """The end of a command's help; the mark keeps click from filling the lines."""
+    return "\n".join(["\b", "Examples:", *(f"  fabricmon {line}" for line in lines)])
+
+
 def output_option(*formats: str) -> Callable[[_F], _F]:
     """`-o FORMAT`; the first is the default."""
     return click.option(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fabricmon.cli.common import config_option, output_option, print_json
+from fabricmon.cli.common import config_option, examples, output_option, print_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 
 
-@click.command()
+@click.command(epilog=examples("doctor -c fabricmon.yaml", "doctor -c fabricmon.yaml -o json"))
 @config_option
 @output_option("text", "json")
 def command(config: Path | None, output: str) -> None:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fabricmon.cli.common import config_option, output_option, print_json
+from fabricmon.cli.common import config_option, examples, output_option, print_json
 
 if TYPE_CHECKING:
     from fabricmon.evaluate import Run
 
 
-@click.command()
+@click.command(epilog=examples("evaluate datasets/ -o html > figures.html"))
 @click.argument("datasets", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
 @config_option
 @click.option(

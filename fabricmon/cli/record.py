@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from fabricmon.cli.common import config_option
+from fabricmon.cli.common import config_option, examples
 
 
-@click.command()
+@click.command(epilog=examples("record -c fabricmon.yaml recording/ --duration 10m"))
 @config_option
 @click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
 @click.option("--duration", help="Stop after this long, such as 10m.  [default: until SIGTERM]")

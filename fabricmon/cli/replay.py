@@ -10,13 +10,21 @@ import click
 from fabricmon.cli._serving import address_option, drive_and_serve
 from fabricmon.cli.common import (
     config_option,
+    examples,
     fail_on_incident,
     output_option,
     print_incidents,
 )
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "replay recording/",
+        "replay perfquery-*.txt --interval 30s -o json",
+        "replay export.csv --columns columns.yaml",
+        "replay recording/ --serve :10077",
+    )
+)
 @click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path, exists=True))
 @config_option
 @click.option("--fabric", default="", help="The fabric's name, where the dump names none.")

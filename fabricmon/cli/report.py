@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fabricmon.cli._client import get, is_url, login_options
-from fabricmon.cli.common import config_option, output_option
+from fabricmon.cli.common import config_option, examples, output_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -16,7 +16,13 @@ if TYPE_CHECKING:
     from fabricmon.report import Plot
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "report http://localhost:10077",
+        "report incidents.jsonl -o md",
+        "report recording/ -o html > report.html",
+    )
+)
 @click.argument("source", nargs=-1, required=True, metavar="SOURCE...")
 @config_option
 @login_options
@@ -24,15 +30,10 @@ if TYPE_CHECKING:
 def command(
     source: tuple[str, ...], config: Path | None, user: str | None, password_env: str, output: str
 ) -> None:
-    r"""Answer four questions: is it the fabric, who started it, who suffers, what to do.
+    """Answer four questions: is it the fabric, who started it, who suffers, what to do.
 
     SOURCE is the address of a running daemon (http://host:10077), a file of the jsonl exporter, or
     dumps as `fabricmon replay` takes them; only of dumps the HTML has plots.
-
-    \b
-      fabricmon report http://localhost:10077
-      fabricmon report incidents.jsonl -o md
-      fabricmon report recording/ -o html > report.html
     """
     from fabricmon.report import render
 

@@ -7,10 +7,17 @@ from pathlib import Path
 
 import click
 
-from fabricmon.cli.common import config_option
+from fabricmon.cli.common import config_option, examples
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "run",
+        "run -c fabricmon.yaml",
+        "run -c fabricmon.yaml --web.config.file=web.yml --log.format=json",
+        "run -c fabricmon.yaml --shard 0/3",
+    )
+)
 @config_option
 @click.option("--web.listen-address", "listen", help="host:port to listen on.  [default: :10077]")
 @click.option(

@@ -9,14 +9,27 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fabricmon.cli.common import fail_on_incident, output_option, print_incidents, print_json
+from fabricmon.cli.common import (
+    examples,
+    fail_on_incident,
+    output_option,
+    print_incidents,
+    print_json,
+)
 
 if TYPE_CHECKING:
     from fabricmon.api import Context
     from fabricmon.simulate import Simulation
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "simulate --list",
+        "simulate incast --seed 3",
+        "simulate pfc-storm --write dump/",
+        "simulate incast-ib --serve devices/",
+    )
+)
 @click.argument("name", required=False)
 @click.option("--list", "listing", is_flag=True, help="List every scenario.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of everything random.")

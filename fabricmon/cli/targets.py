@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fabricmon.cli._client import get, login_options
-from fabricmon.cli.common import config_option, output_option, print_json
+from fabricmon.cli.common import config_option, examples, output_option, print_json
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-@click.command()
+@click.command(epilog=examples("targets -c fabricmon.yaml", "targets --url http://localhost:10077"))
 @config_option
 @click.option("--url", help="Ask the running daemon at this address instead of the devices.")
 @login_options

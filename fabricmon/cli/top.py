@@ -5,9 +5,10 @@ from __future__ import annotations
 import click
 
 from fabricmon.cli._client import login_options
+from fabricmon.cli.common import examples
 
 
-@click.command()
+@click.command(epilog=examples("top", "top http://monitor:10077 --refresh 5"))
 @click.argument("url", default="http://localhost:10077")
 @click.option(
     "--refresh", type=click.FloatRange(min=0.2), default=2.0, show_default=True, help="Seconds."
