@@ -74,7 +74,7 @@ class Sample:
     """
 
     at_ns: int
-    value: float | None
+    value: int | float | None
     over_s: float | None = None
     rate: float | None = None
     state: str = "ok"

@@ -67,6 +67,7 @@ class PfcStorm:
                 view.evidence(host, "press", "below 0.99"),
                 view.evidence(row, "tx_use", "above 0 while data waits"),
                 view.evidence(row, "rx_pause"),
+                view.evidence(host, "tx_pause"),
                 *view.tree(victims[victims != row]),
             ),
             self.advice,
