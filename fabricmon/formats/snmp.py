@@ -160,6 +160,14 @@ def decode(data: bytes, at: int = 0) -> Pdu:
     return Pdu(kind, request_id, status, index, tuple(varbinds))
 
 
+def decode_reply(data: bytes, at: int) -> Pdu:
+    """The same, which must be a RESPONSE."""
+    pdu = decode(data, at)
+    if pdu.type != PduType.RESPONSE:
+        raise FormatError(f"a PDU of kind 0x{pdu.type:02x} where a response is due")
+    return pdu
+
+
 def _varbind(data: bytes, at: int, end: int) -> tuple[Varbind, int]:
     at, stop = ber.expect(data, at, end, ber.SEQUENCE)
     start, at = ber.expect(data, at, stop, ber.OID)
@@ -175,7 +183,9 @@ def value_of(tag: int, content: bytes) -> Value:
     if tag in _UNSIGNED:
         if not 1 <= len(content) <= 9:
             raise FormatError("a counter of no or too many octets")
-        return int.from_bytes(content, "big") & 0xFFFF_FFFF_FFFF_FFFF
+        if len(content) == 9 and content[0]:
+            raise FormatError("a counter of more than 64 bits")
+        return int.from_bytes(content, "big")
     if tag == ber.INTEGER:
         if not 1 <= len(content) <= 8:
             raise FormatError("an integer of no or too many octets")

@@ -19,9 +19,11 @@ from fabricmon.collectors.snmp.enrich import (
 )
 from fabricmon.collectors.snmp.enrich import (
     Device,
+    Turns,
+    ask,
     device_names,
+    digest,
     scalar,
-    survey,
 )
 from fabricmon.collectors.snmp.fast_path.security import Community, Usm
 from fabricmon.collectors.snmp.fast_path.session import FastSession
@@ -42,14 +44,20 @@ if TYPE_CHECKING:
 
     from fabricmon.api import Context, Target
     from fabricmon.collectors.snmp.config import Access
+    from fabricmon.collectors.snmp.enrich import Survey
+    from fabricmon.collectors.snmp.plan import Plan
     from fabricmon.collectors.snmp.session import Session
     from fabricmon.mappings.snmp_grid import Grid
-    from fabricmon.model.readings import ReadingBatch
+    from fabricmon.mappings.snmp_walk import Walk
+    from fabricmon.model.readings import PortSet, ReadingBatch
     from fabricmon.model.topology import Topology
 
 _PORT = 161
-_SURVEYS_AT_ONCE = 8  # a survey holds a whole walk in memory and takes CPU that polls need
-_LOOK_AGAIN_S = 30.0  # between two surveys of a device whose rows keep surprising
+_SURVEYS_AT_ONCE = 8
+"""A survey holds a whole walk in memory and takes CPU that polls need. Renewals, for which nobody
+waits, come one by one."""
+_LOOK_AGAIN_S = 30.0
+"""Between two surveys of a device whose rows keep surprising."""
 
 
 class SnmpCollector:
@@ -65,7 +73,7 @@ class SnmpCollector:
         self._mappings: SnmpMappings | None = None
         self._engines = ReferenceEngines()
         self._wire = Wire(config, context)
-        self._surveys = asyncio.Semaphore(_SURVEYS_AT_ONCE)
+        self._surveys, self._renewals = Turns(_SURVEYS_AT_ONCE), Turns(1)
 
     async def start(self) -> None:
         """Read the mappings and refuse credentials that cannot work. Raises `ConfigError`."""
@@ -182,7 +190,7 @@ class SnmpCollector:
         if device.grid is None or device.doubtful or ended:
             await self._renewed(device)
         elif device.renewal is None and now - device.surveyed_at >= self._config.enrich_interval:
-            device.renewal = asyncio.create_task(self._survey(device))
+            device.renewal = asyncio.create_task(self._survey(device, self._renewals))
         assert device.grid is not None
         return device.session, device.grid
 
@@ -193,7 +201,7 @@ class SnmpCollector:
         grid keeps it when the renewal fails: better its old names than none.
         """
         if device.renewal is None:
-            device.renewal = asyncio.create_task(self._survey(device))
+            device.renewal = asyncio.create_task(self._survey(device, self._surveys))
         try:
             await asyncio.shield(device.renewal)
         except PollError as error:
@@ -207,39 +215,45 @@ class SnmpCollector:
             if device.renewal is not None and device.renewal.done():
                 device.renewal = None
 
-    async def _survey(self, device: Device) -> None:
+    async def _survey(self, device: Device, turns: Turns) -> None:
+        """Ask a device who it is and lay out what to read of it, in a thread: others are polled."""
         assert self._mappings is not None
         assert device.session is not None
-        found, walk = await survey(device.session, self._mappings, device.target, self._surveys)
+        answers = await ask(device.session, self._mappings, device.target, turns)
+        found, walk = await asyncio.to_thread(digest, answers, device.target)
+        known = [
+            replace(other, survey=found) if other is device else other
+            for other in self._devices.values()
+        ]
+        name = device_names(known)[device.target.name]
+        keep = device.grid.ports if device.grid is not None else None
+        (grid, plan), *other = await asyncio.to_thread(self._lay_out, found, name, walk, keep)
         now = self._context.clock.monotonic()
         device.survey, device.surveyed_at, device.doubtful = found, now, False
         if device.uptime_cs is None:
             device.restarted(found.uptime_cs, now)
-        names = device_names(list(self._devices.values()))
-        device.name = names[device.target.name]
-        keep = device.grid.ports if device.grid is not None else None
-        (device.grid, instances), *other = build_apart(
-            found.profile,
-            device.name,
-            found.index.names,
-            walk,
-            self._config.queues,
-            keep,
-            self._config.other_queues_interval or 0.0,
-        )
-        device.scalars = found.scalars
-        device.plan = compile_plan(instances, device.grid.base.size, found.scalars)
-        device.other = next(
-            ((grid, compile_plan(few, grid.base.size, ())) for grid, few in other), None
-        )
+        device.name, device.grid, device.plan, device.scalars = name, grid, plan, found.scalars
+        device.other = next(iter(other), None)
         self._context.report.emit(
             Event.MAPPING_CHOSEN,
             device.target.name,
-            mapping=device.grid.profile.name,
-            ports=len(device.grid.ports),
-            lacks=device.grid.lacks,
+            mapping=grid.profile.name,
+            ports=len(grid.ports),
+            lacks=grid.lacks,
         )
-        self._rename(names)
+        self._rename(device_names(self._devices.values()))
+
+    def _lay_out(
+        self, found: Survey, name: str, walk: Walk, keep: PortSet | None
+    ) -> list[tuple[Grid, Plan]]:
+        """What is read in every poll, and what is read now and then, if anything."""
+        queues, other_s = self._config.queues, self._config.other_queues_interval or 0.0
+        names = found.index.names
+        (grid, instances), *other = build_apart(
+            found.profile, name, names, walk, queues, keep, other_s
+        )
+        every = grid, compile_plan(instances, grid.base.size, found.scalars)
+        return [every, *((grid, compile_plan(few, grid.base.size, ())) for grid, few in other)]
 
     def _rename(self, names: dict[str, str]) -> None:
         """Give new names to devices whose name turned out not to be theirs alone."""

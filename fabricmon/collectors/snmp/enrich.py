@@ -6,6 +6,7 @@ Names, speeds, gates and the list of instances are walked here, seldom; polls on
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import Counter
 from dataclasses import dataclass, field
 from math import inf
@@ -19,7 +20,7 @@ from fabricmon.mappings.snmp_walk import IF_TYPE, Walk, port_names, printable
 from fabricmon.model.readings import State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import AsyncIterator, Iterable, Mapping
 
     import numpy as np
     from numpy.typing import NDArray
@@ -42,6 +43,8 @@ LLDP_CHASSIS = oid("1.0.8802.1.1.2.1.3.2.0")
 _SCALARS = (SYS_DESCR, SYS_OBJECT_ID, SYS_UPTIME, SYS_NAME, IF_TABLE_LAST_CHANGE, LLDP_CHASSIS)
 _IDENTITY = (IF_TYPE, IF_DESCR, IF_NAME, IF_PHYS_ADDRESS, IF_ALIAS)
 _AT_ONCE = 8
+_TURN_S = 1.0
+"""Longest time that a slow or endless walk keeps others from theirs."""
 _CENTISECONDS = 1 << 32
 
 
@@ -108,29 +111,66 @@ def scalar(
     return int(values[place]) if state[place] == State.OK else None
 
 
-async def survey(
-    session: Session, mappings: SnmpMappings, target: Target, turn: asyncio.Semaphore
-) -> tuple[Survey, Walk]:
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """What one slow walk gave: large, and not kept."""
+
+    profile: Profile
+    scalars: Mapping[Oid, Varbind]
+    found: Mapping[Oid, Varbind]
+    lost: Counter[Reason]
+
+
+class Turns:
+    """So many long walks at once. Who takes too long makes room for the next, and goes on."""
+
+    def __init__(self, count: int) -> None:
+        """All free."""
+        self._free = asyncio.Semaphore(count)
+
+    @contextlib.asynccontextmanager
+    async def one(self) -> AsyncIterator[None]:
+        """Wait for a turn, and have it for `_TURN_S` at most."""
+        await self._free.acquire()
+        over = asyncio.get_running_loop().call_later(_TURN_S, self._free.release)
+        try:
+            yield
+        finally:
+            if over.when() > asyncio.get_running_loop().time():
+                over.cancel()
+                self._free.release()
+
+
+async def ask(session: Session, mappings: SnmpMappings, target: Target, turns: Turns) -> Answers:
     """Ask a device who it is and walk what its mapping knows.
 
-    The long walk waits for its `turn`, the first question does not: silent devices hold nobody up.
-    Raises `PollError` where it does not answer or has no names for its ports: a device whose names
-    are not known is not read at all, since its counters would be somebody else's.
+    The long walk waits for its turn, the first question does not: silent devices hold nobody up.
+    Raises `PollError` where it does not answer.
     """
     scalars = {varbind.oid: varbind for varbind in await session.get(_SCALARS)}
-    object_id, descr = _value(scalars, SYS_OBJECT_ID), _octets(scalars, SYS_DESCR)
-    sys_descr = printable(descr)
+    object_id, sys_descr = _value(scalars, SYS_OBJECT_ID), printable(_octets(scalars, SYS_DESCR))
     profile = (
         mappings.profile(target.mapping)
         if target.mapping
         else mappings.choose(object_id if isinstance(object_id, tuple) else (), sys_descr)
     )
-    async with turn:
+    async with turns.one():
         found, lost = await walk_columns(session, (*_IDENTITY, *profile.columns))
-    units = profile.units
-    if units:
-        found.update({varbind.oid: varbind for varbind in await session.get(units)})
-    tree = Walk({v.oid: v.value for v in found.values() if isinstance(v.value, int | bytes)})
+    if profile.units:
+        found.update({varbind.oid: varbind for varbind in await session.get(profile.units)})
+    return Answers(profile, scalars, found, lost)
+
+
+def digest(answers: Answers, target: Target) -> tuple[Survey, Walk]:
+    """Who the device is and what it has. Pure: work for a thread, since a walk may be long.
+
+    Raises `PollError` where it has no names for its ports: a device whose names are not known is
+    not read at all, since its counters would be somebody else's.
+    """
+    profile, scalars, lost = answers.profile, answers.scalars, answers.lost
+    tree = Walk(
+        {v.oid: v.value for v in answers.found.values() if isinstance(v.value, int | bytes)}
+    )
     names = port_names(profile, tree)
     if not names:
         reason = next(iter(lost), Reason.NO_DATA)
@@ -140,7 +180,7 @@ async def survey(
         profile,
         PortIndex(names, tree),
         printable(_octets(scalars, SYS_NAME)),
-        sys_descr,
+        printable(_octets(scalars, SYS_DESCR)),
         _octets(scalars, LLDP_CHASSIS).hex(),
         uptime if isinstance(uptime, int) else None,
         last_change if isinstance(last_change, int) else None,
@@ -188,7 +228,7 @@ def label(name: str, chassis: str, target: str) -> str:
     return f"{name}@{chassis[-6:] or target}"
 
 
-def device_names(devices: Sequence[Device]) -> dict[str, str]:
+def device_names(devices: Iterable[Device]) -> dict[str, str]:
     """The `device` label of each target that has said who it is, by target name."""
     said = {d.target.name: d.survey for d in devices if d.survey is not None}
     plain = {name: s.sys_name or name for name, s in said.items()}
@@ -199,11 +239,11 @@ def device_names(devices: Sequence[Device]) -> dict[str, str]:
     }
 
 
-def _value(scalars: dict[Oid, Varbind], instance: Oid) -> object:
+def _value(scalars: Mapping[Oid, Varbind], instance: Oid) -> object:
     varbind = scalars.get(instance)
     return varbind.value if varbind is not None else None
 
 
-def _octets(scalars: dict[Oid, Varbind], instance: Oid) -> bytes:
+def _octets(scalars: Mapping[Oid, Varbind], instance: Oid) -> bytes:
     value = _value(scalars, instance)
     return value if isinstance(value, bytes) else b""

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from fabricmon.formats.ber import Oid
     from fabricmon.formats.snmp import Varbind
 
-MAX_WALK = 200_000
-"""Varbinds of one column; an agent that invents more is cut off."""
+MAX_WALK = 400_000
+"""Varbinds of one survey; an agent that invents more is cut off."""
 
 
 class Session(Protocol):
@@ -44,8 +44,8 @@ async def walk(session: Session, root: Oid, into: dict[Oid, Varbind]) -> Reason 
 
     Raises `PollError` only where not even the first request was answered.
     """
-    at, size, got = root, len(root), 0
-    while got < MAX_WALK:
+    at, size = root, len(root)
+    while len(into) < MAX_WALK:
         try:
             varbinds = await session.bulk(at)
         except PollError as error:
@@ -61,5 +61,4 @@ async def walk(session: Session, root: Oid, into: dict[Oid, Varbind]) -> Reason 
                 return Reason.MALFORMED
             at = varbind.oid
             into[at] = varbind
-            got += 1
     return Reason.LIMIT

@@ -39,7 +39,7 @@ class Ask:
 
     __slots__ = (
         "counted", "expected", "first", "first_sent", "future", "garbled", "is_run", "key",
-        "places", "prepared", "reading", "repeat", "resynced", "sent", "session", "split",
+        "lent", "places", "prepared", "reading", "repeat", "resynced", "sent", "session", "split",
         "stop", "tries",
     )  # fmt: skip
 
@@ -49,8 +49,9 @@ class Ask:
         self.key = b""
         """Request id; empty until it is sent."""
         self.tries, self.first_sent, self.sent = 0, 0.0, 0.0
-        self.counted = self.resynced = False
-        """`counted`: it holds a place in the receive window."""
+        self.counted = self.lent = self.resynced = False
+        """`counted`: it holds a place in the receive window; `lent`: one of those for sessions that
+        are not heard of."""
         self.repeat = 0
         """How many varbinds a single GETBULK asks for."""
         self.future: asyncio.Future[Sequence[Varbind]] | None = None
@@ -172,7 +173,7 @@ def _land_odd(ask: Ask, payload: bytes, at: int) -> None:
     session, reading = ask.session, ask.reading
     assert reading is not None
     try:
-        pdu = snmp.decode(payload, at)
+        pdu = snmp.decode_reply(payload, at)
     except FormatError as error:
         session.garbled(ask, str(error))
         return

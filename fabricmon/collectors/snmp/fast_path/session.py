@@ -136,6 +136,11 @@ class FastSession:
     # What the wire asks.
 
     @property
+    def is_heard(self) -> bool:
+        """Whether it answers, as far as is known."""
+        return self._alive
+
+    @property
     def has_more(self) -> bool:
         """Whether something is queued."""
         return bool(self._queue)
@@ -182,7 +187,7 @@ class FastSession:
         if ask.future.done():
             return
         try:
-            pdu = snmp.decode(payload, at)
+            pdu = snmp.decode_reply(payload, at)
         except FormatError as error:
             self._wire.refuse(self.name, Refused.MALFORMED, str(error))
             ask.future.set_exception(

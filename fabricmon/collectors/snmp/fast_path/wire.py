@@ -1,8 +1,9 @@
 """The wire: one unconnected UDP socket for all agents, and the books of what is under way on it.
 
 What may be in flight is bounded twice: per agent, so that none is overrun, and in all, so that the
-replies fit the kernel's receive buffer. Agents take turns, so a dead or slow one keeps only its own
-requests waiting; a reply that is overdue gives its place back long before its request is given up.
+replies fit the kernel's receive buffer. Agents take turns, those that answer first, so a dead or
+slow one keeps only its own requests waiting; a reply that is overdue gives its place back long
+before its request is given up.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ _OVERDUE_S = 0.25
 """After this a reply is not expected to arrive together with the others any more."""
 _BATCH = 256
 """Datagrams read in one go, and the batch that decodes cheapest."""
+_MOST_BATCHES = 64
+"""Of them in one go; more than any receive buffer holds."""
 _LATEST_FLUSH_S = 0.005
 _MAX_DATAGRAM = 65_535
 _BOOKKEEPING = 1_000
@@ -59,10 +62,15 @@ class Wire:
         self._sockets: dict[socket.AddressFamily, socket.socket] = {}
         self._pending: dict[bytes, Ask] = {}
         self._ready: deque[FastSession] = deque()
+        self._unsure: deque[FastSession] = deque()
+        """Sessions that want to send and have not been heard of lately: they wait for the others,
+        and never have more than half of the room."""
         self._arrived: list[Arrived] = []
         self._next_id = secrets.randbelow(MIN_REQUEST_ID)
-        self._room = 1
-        """Replies that still fit the receive buffer."""
+        self._room = self._window = 1
+        """Replies that still fit the receive buffer, and that fit it in all."""
+        self._lent = 0
+        """Of the places taken, those of sessions that are not heard of."""
         self._timer: asyncio.TimerHandle | None = None
         self._flush_timer: asyncio.TimerHandle | None = None
 
@@ -80,20 +88,31 @@ class Wire:
             ask.session.failed(ask, Reason.INTERNAL)
         self._sockets.clear()
         self._ready.clear()
-        self._room = 1
+        self._unsure.clear()
+        self._room, self._lent = self._window, 0
 
     def want(self, session: FastSession) -> None:
         """A session has something to send."""
         if not session.waiting:
-            session.waiting = True
-            self._ready.append(session)
+            self._line_up(session)
         self._pump()
+
+    def _line_up(self, session: FastSession) -> None:
+        session.waiting = True
+        (self._ready if session.is_heard else self._unsure).append(session)
+
+    def _next(self) -> FastSession | None:
+        """Whose turn it is."""
+        if self._ready:
+            return self._ready.popleft()
+        if self._unsure and self._lent <= self._window // 2:
+            return self._unsure.popleft()
+        return None
 
     def _pump(self) -> None:
         """Send as much as there is room for; sessions take turns, a few asks at a time."""
-        ready, now = self._ready, _now()
-        while ready and self._room > 0:
-            session = ready.popleft()
+        now = _now()
+        while self._room > 0 and (session := self._next()) is not None:
             delay = session.pause(now)
             if delay > 0:
                 asyncio.get_running_loop().call_later(delay, self._resume, session)
@@ -105,7 +124,7 @@ class Wire:
             self._timer = asyncio.get_running_loop().call_later(_SWEEP_S, self._sweep)
 
     def _resume(self, session: FastSession) -> None:
-        self._ready.append(session)
+        self._line_up(session)
         self._pump()
 
     def _send(self, ask: Ask, now: float) -> None:
@@ -125,8 +144,16 @@ class Wire:
             return
         self._pending[ask.key] = ask
         session.in_flight += 1
-        ask.counted = True
+        ask.counted, ask.lent = True, not session.is_heard
         self._room -= 1
+        self._lent += ask.lent
+
+    def _give_back(self, ask: Ask) -> None:
+        """Its place in the receive window."""
+        if ask.counted:
+            self._room += 1
+            self._lent -= ask.lent
+            ask.counted = ask.lent = False
 
     def _open(self, family: socket.AddressFamily) -> socket.socket:
         sock = socket.socket(family, socket.SOCK_DGRAM)
@@ -134,7 +161,8 @@ class Wire:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._config.receive_buffer)
         granted = sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
         if not self._sockets:
-            self._room += max(4, granted // (2 * self._config.reply_octets + _BOOKKEEPING)) - 1
+            window = max(4, granted // (2 * self._config.reply_octets + _BOOKKEEPING))
+            self._room, self._window = self._room + window - self._window, window
         self._sockets[family] = sock
         asyncio.get_running_loop().add_reader(sock, self._readable, sock)
         return sock
@@ -145,12 +173,9 @@ class Wire:
             return
         session = ask.session
         session.in_flight -= 1
-        if ask.counted:
-            ask.counted = False
-            self._room += 1
+        self._give_back(ask)
         if session.has_more and not session.waiting:
-            session.waiting = True
-            self._ready.append(session)
+            self._line_up(session)
 
     def _readable(self, sock: socket.socket) -> None:
         self._drain(sock)
@@ -229,14 +254,15 @@ class Wire:
         """
         self._timer = None
         for sock in self._sockets.values():
-            while self._drain(sock) == _BATCH:
+            for _ in range(_MOST_BATCHES):  # somebody may send without end
+                if self._drain(sock) < _BATCH:
+                    break
                 self._flush()
         now = _now()
         for ask in list(self._pending.values()):
             waited, session = now - ask.sent, ask.session
-            if ask.counted and waited > _OVERDUE_S:
-                ask.counted = False
-                self._room += 1
+            if waited > _OVERDUE_S:
+                self._give_back(ask)
             if ask.abandoned:
                 self._drop(ask)
             elif now - ask.first_sent >= session.patience_s:
