@@ -12,17 +12,19 @@ from typing import TYPE_CHECKING
 
 from fabricmon.formats import gnmi_json, gnmi_text
 from fabricmon.formats.base import BadRecord
-from fabricmon.formats.gnmic_lines import EventLines
-from fabricmon.formats.gnmic_messages import MessageLines
+from fabricmon.formats.line_forms import LineForms, Lines
+from fabricmon.formats.line_trace import Trace
 
 if TYPE_CHECKING:
     from fabricmon.formats.base import Bad
-    from fabricmon.formats.gnmi_record import Recorder
+    from fabricmon.formats.gnmi_record import Given, Recorder
 
 _BROKEN = (ValueError, TypeError, AttributeError, KeyError, OverflowError, RecursionError)
 """What a reader raises where a document's parts are not of the kinds its shape has."""
 
 _MAX_RECORD = 64 << 20
+_SHORT, _LONG = 1 << 15, 1 << 18
+"""Bytes looked at together: while much is new, and when most is known. More leaves the cache."""
 _BLANK = b" \t\r\x00"
 _BOM = b"\xef\xbb\xbf"
 _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"')
@@ -49,15 +51,15 @@ class GnmiDecoder:
     ) -> None:
         """`bad` hears of every record that was skipped, as `name:line`.
 
-        Files of one recorder are best read `like` the first: what its texts taught is shared.
+        Files of one recorder are best read `like` the first: what its lines taught is shared.
         """
         self._recorder = recorder
         self._bad = bad
-        self.lines: tuple[EventLines, MessageLines] = (
-            (EventLines(recorder), MessageLines(recorder)) if like is None else like.lines
-        )
-        """Readers of the usual one-line records."""
-        self._text = gnmi_text.TextLines(recorder)
+        self.forms: LineForms = LineForms() if like is None else like.forms
+        """What the lines seen so far look like."""
+        self._watched: tuple[Lines, int] | None = None  # the line whose form is to be learnt
+        self._stride = _SHORT
+        self._text = gnmi_text.TextLines(recorder, self._take_here)
         self.name = name
         self.line = 0
         """Lines read so far."""
@@ -79,16 +81,46 @@ class GnmiDecoder:
         """Take the next bytes; `received_ns` stands in where a record has no time."""
         head, newline, rest = data.rpartition(b"\n")
         if newline:
-            lines = b"".join([*self._rest, head]).split(b"\n")
+            whole = b"".join([*self._rest, head, newline])
             self._rest, self._rest_bytes = [], 0
-            events, messages = self.lines
-            for line in lines:
-                self.line += 1
-                if self._open or not (events.line(line) or messages.line(line)):
-                    self._line(line)
+            at = 0
+            while at < len(whole):
+                end = whole.find(b"\n", at + self._stride) + 1 or len(whole)
+                self._lines(Lines(whole[at:end]), received_ns)
+                at = end
         if rest:
             self._keep(rest)
         self._recorder.samples.pack(received_ns)
+
+    def _lines(self, lines: Lines, received_ns: int) -> None:
+        """Take whole lines: those of a known form at once, the others one by one."""
+        self.forms.recognise(lines)
+        begun, missed, line = self.line, 0, -1
+        unknown = lines.unknown()
+        for at in unknown:
+            if at <= line:
+                continue  # was inside a record that began before
+            line = at
+            self._one(lines, line, begun)
+            missed += 1
+            while self._inside and line + 1 < len(lines):
+                line += 1
+                lines.forget(line)
+                self._one(lines, line, begun)
+        self.line = begun + len(lines)
+        self.forms.take(lines, self._recorder.samples, received_ns)
+        # What one line teaches serves the next only once it is looked at.
+        self._stride = _SHORT if missed * 8 > len(lines) else _LONG
+
+    @property
+    def _inside(self) -> bool:
+        return bool(self._open or self._text.inside)
+
+    def _one(self, lines: Lines, at: int, begun: int) -> None:
+        self.line = begun + at + 1
+        self._watched = None if self._inside else (lines, at)
+        self._line(lines.text(at))
+        self._watched = None
 
     def settle(self, received_ns: int) -> None:
         """There is no more for now: a last record without a line end is taken if it is whole."""
@@ -138,7 +170,7 @@ class GnmiDecoder:
             self._abandon("a record that breaks off")
         if self._open:
             self._gather(line)
-        elif not any(reader.line(text) for reader in self.lines):
+        else:
             self._begin(line, text)
 
     def _begin(self, line: bytes, text: bytes) -> None:
@@ -214,16 +246,44 @@ class GnmiDecoder:
         self._open, self._open_bytes, self._depth = [], 0, 0
         return text, self._open_line
 
+    def _take_here(self, document: object) -> None:
+        self._take(document, self.line, b"")
+
     def _take(self, document: object, line: int, text: bytes) -> None:
-        mark = self._recorder.samples.mark()
+        recorder, watched = self._recorder, self._watched
+        mark = recorder.samples.mark()
         try:
-            taken = gnmi_json.take(self._recorder, document, self.name)
+            if watched is not None and gnmi_json.repeats(document):
+                taken = self._learn(document, *watched)
+            else:
+                taken = gnmi_json.take(recorder, document, self.name)
         except _BROKEN as error:
-            self._recorder.samples.undo(mark)
+            recorder.samples.undo(mark)
             self._skip(line, f"not as this kind of record is made ({error})", text)
             return
         if not taken:
             self._skip(line, "JSON, but no record of a known kind", text)
+
+    def _learn(self, document: object, lines: Lines, at: int) -> bool:
+        """Take a record that stands on a line of its own, and remember what it looks like."""
+        recorder = self._recorder
+        samples, deleted = recorder.samples, recorder.deleted
+        try:
+            trace = Trace(document)
+        except ValueError:
+            return gnmi_json.take(recorder, document, self.name)
+        mark = samples.mark()
+        given: list[Given] = []
+        recorder.given = given
+        try:
+            taken = gnmi_json.take(recorder, trace.document, self.name)
+        finally:
+            recorder.given = None
+        if taken and recorder.deleted == deleted:
+            form = trace.form(given, samples.since(mark), lines.numbers(at), samples, mark[0])
+            if form is not None:
+                self.forms.add(lines.keys[at], form)
+        return taken
 
     def _skip(self, line: int, reason: str, text: bytes) -> None:
         self.skipped += 1

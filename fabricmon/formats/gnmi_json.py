@@ -110,6 +110,13 @@ def take(recorder: Recorder, document: Any, file: str = "") -> bool:
     return True
 
 
+def repeats(document: Any) -> bool:
+    """Whether a record of this kind says everything by itself, and is written again and again."""
+    if isinstance(document, list):
+        return all(isinstance(one, dict) and _reader(one) is not None for one in document)
+    return isinstance(document, dict) and _reader(document) is not None
+
+
 def _reader(document: Mapping[str, Any]) -> Callable[[Recorder, Any], bool] | None:
     keys = document.keys()
     if "fields" in keys and "name" in keys:
@@ -167,7 +174,7 @@ def _keyed(readings: list[Reading]) -> list[Reading]:
         if len(elements) > 1 and elements[-1].name == "name" and isinstance(value, str):
             for element in elements[:-1][-2:]:
                 if not element.keys and element.name not in ("state", "config"):
-                    named.setdefault(element.name, set()).add(value)
+                    named.setdefault(element.name, set()).add(str(value))
     key = {name: next(iter(values)) for name, values in named.items() if len(values) == 1}
     if not key:
         return readings
@@ -220,15 +227,15 @@ def _typed(kind: str, value: Any) -> Any:
     match kind.replace("_", "").lower():
         case "jsonietfval" | "jsonval":
             return _embedded(value)
-        case "uintval" | "intval":
-            return int(value) if isinstance(value, str) and value.lstrip("-").isdigit() else value
         case "leaflistval":
             inner = value.get("element") or ()
             return [_typed(*next(iter(entry.items()))) for entry in inner if entry]
         case "decimalval":
             digits, precision = int(value.get("digits") or 0), int(value.get("precision") or 0)
             return digits / 10**precision if 0 < precision <= 18 else digits
-        case "stringval" | "asciival" | "boolval" | "floatval" | "doubleval" | "bytesval":
+        case "uintval" | "intval" | "stringval" | "asciival" | "boolval" | "floatval":
+            return value  # integers are texts here, and exact
+        case "doubleval" | "bytesval":
             return value
         case _:
             return {kind: value}
@@ -245,23 +252,15 @@ def _embedded(value: Any) -> Any:
 
 
 def _telegraf(recorder: Recorder, metric: Mapping[str, Any]) -> bool:
-    """Telegraf's JSON output: fields below the path that its `path` tag (or its name) gives."""
+    """Telegraf's JSON output: fields below the path that its `path` tag (or its name) gives.
+
+    Names have `_` for `-`, keys are tags named without their element.
+    """
     tags, fields = metric.get("tags") or {}, metric["fields"]
     if not isinstance(tags, dict) or not isinstance(fields, dict):
         raise TypeError("tags or fields")
-    stamp = as_time(metric.get("timestamp"))
-    take_telegraf(recorder, str(metric["name"]), tags, fields, stamp)
-    return True
-
-
-def take_telegraf(
-    recorder: Recorder,
-    name: str,
-    tags: Mapping[str, str],
-    fields: Mapping[str, object],
-    time_ns: int,
-) -> None:
-    """One metric of telegraf: names have `_` for `-`, keys are tags named without their element."""
-    path = gnmi_path.plain(str(tags.get("path") or name))
+    path = gnmi_path.plain(str(tags.get("path") or metric["name"]))
     readings = [(f"{path}/{field}", tags, value) for field, value in fields.items()]
-    recorder.values(recorder.event_device(tags), time_ns, readings)
+    stamp = as_time(metric.get("timestamp"))
+    recorder.values(recorder.event_device(tags), stamp, readings)
+    return True

@@ -29,6 +29,18 @@ class Reading(NamedTuple):
     value: object
 
 
+class Given(NamedTuple):
+    """A leaf that reached the recorder, and what became of it."""
+
+    value: object
+    series: int | None
+    """None where it spoke of a neighbour."""
+    leaf: str
+    """The last element of its path."""
+    put: int | None
+    """Which of the collected values it is; None where it was none."""
+
+
 class PathResolver(Resolver, Protocol):
     """A mapping of paths, with its view on LLDP."""
 
@@ -50,6 +62,8 @@ class Recorder:
         self.names: dict[tuple[str, str], Names] = {}
         """SONiC's name maps, by device and ASIC."""
         self.deleted = 0
+        self.given: list[Given] | None = None
+        """What is given while somebody watches."""
 
     def series(self, tags: Mapping[str, str], path: str) -> int:
         """The series of a path of an event; tags name device and keys."""
@@ -76,8 +90,19 @@ class Recorder:
         """Take readings whose time follows (`samples.stamp`)."""
         for elements, value in readings:
             series = self.resolve(device, elements, value)
-            if series is not None and series >= 0:
+            if self.given is not None:
+                self._give(series, value, elements[-1].name if elements else "")
+            elif series is not None and series >= 0:
                 self.samples.put(series, value)
+
+    def _give(self, series: int | None, value: object, leaf: str) -> None:
+        """Put a value and tell what became of it."""
+        assert self.given is not None
+        before = len(self.samples.codes)
+        if series is not None and series >= 0:
+            self.samples.put(series, value)
+        index = before if len(self.samples.codes) > before else None
+        self.given.append(Given(value, series, leaf, index))
 
     def resolve(self, device: str, elements: Sequence[Element], value: object) -> int | None:
         """The series of a path; None where the leaf spoke of a neighbour."""
@@ -100,7 +125,9 @@ class Recorder:
             series: int | None = self._series.get(key)
             if series is None:
                 series = self._resolve(key, device, path, keys, value)
-            if series is not None and series >= 0:
+            if self.given is not None:
+                self._give(series, value, path.rpartition("/")[2])
+            elif series is not None and series >= 0:
                 self.samples.put(series, value)
         self.samples.stamp(time_ns)
 

@@ -13,7 +13,7 @@ from fabricmon.formats.sonic import stamp_ns
 from fabricmon.formats.sonic_cli import Tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from fabricmon.formats.gnmi_record import Recorder
 
@@ -45,9 +45,10 @@ _JTIMON_DEVICE = re.compile(r"(?:^|[\s\[])device\s*=\s*(?P<device>[^\]\s]+)")
 class TextLines:
     """Reads lines that are not JSON."""
 
-    def __init__(self, recorder: Recorder) -> None:
-        """Values go to `recorder`."""
+    def __init__(self, recorder: Recorder, document: Callable[[object], None]) -> None:
+        """Values go to `recorder`; lines that are records of another shape go to `document`."""
         self._recorder = recorder
+        self._document = document
         self._tables = Tables()
         self._block: list[str] = []
         self._block_bytes = 0
@@ -115,14 +116,10 @@ class TextLines:
         return True
 
     def _influx(self, text: str) -> bool:
-        found = _INFLUX.match(text)
-        if found is None:
-            return False
-        tags = {_unescaped(k): _unescaped(v) for k, v in _PAIR.findall(found["tags"][1:])}
-        fields = {_unescaped(k): _influx_value(v) for k, v in _PAIR.findall(found["fields"])}
-        stamp = int(found["time"] or 0)
-        gnmi_json.take_telegraf(self._recorder, _unescaped(found["name"]), tags, fields, stamp)
-        return True
+        metric = _influx(text)
+        if metric is not None:
+            self._document(metric)
+        return metric is not None
 
     def _flat(self, text: str) -> bool:
         found = _FLAT.match(text)
@@ -163,6 +160,19 @@ class TextLines:
         ]
         name = gnmi_path.host(device["device"]) if device else self._recorder.device
         self._recorder.values(name, 0, readings)
+
+
+def _influx(text: str) -> dict[str, object] | None:
+    """A line of the influx protocol as telegraf's JSON would have it; None where it is none."""
+    found = _INFLUX.match(text)
+    if found is None:
+        return None
+    return {
+        "name": _unescaped(found["name"]),
+        "tags": {_unescaped(k): _unescaped(v) for k, v in _PAIR.findall(found["tags"][1:])},
+        "fields": {_unescaped(k): _influx_value(v) for k, v in _PAIR.findall(found["fields"])},
+        "timestamp": int(found["time"] or 0),
+    }
 
 
 def is_telling(text: str) -> bool:

@@ -1,6 +1,6 @@
 """What gnmic writes, parsed: `event` objects and `json` messages, in both directions.
 
-`gnmic_lines` reads the usual one-line events without parsing them again and again.
+`line_forms` reads the lines of a kind that was seen before without parsing them again.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def event_readings(
     for written, value in values.items():
         stem, _, leaf = gnmi_path.plain(written).rpartition("/")
         if "." in stem and isinstance(value, str):
-            indexed.setdefault(stem, {})[leaf] = value
+            indexed.setdefault(stem, {})[leaf] = str(value)
     for written, value in values.items():
         path = gnmi_path.plain(written)
         if "." in path:
@@ -132,7 +132,7 @@ def leaves(elements: list[Element], value: object, depth: int = 0) -> Iterable[R
                 last = _entry(elements[-1].name, entry)
                 yield from leaves([*elements[:-1], last], entry, depth + 1)
     else:
-        yield Reading(elements, value)
+        yield Reading(elements, decimal(value))
 
 
 def _is_scalar(value: Mapping[str, Any]) -> bool:

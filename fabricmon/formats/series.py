@@ -197,6 +197,16 @@ class Samples:
         times.append(time_ns)
         counts.append(len(codes))
 
+    def put_array(
+        self,
+        codes: NDArray[np.int32],
+        raw: NDArray[np.uint64],
+        times: NDArray[np.int64],
+        received_ns: int,
+    ) -> None:
+        """Take many values at once, a time each."""
+        self._pack(codes, raw, times, None, received_ns)
+
     def stamp(self, time_ns: int) -> None:
         """Everything put since the last stamp was sampled at this time."""
         end = len(self.codes)
@@ -208,6 +218,16 @@ class Samples:
     def mark(self) -> tuple[int, int, int]:
         """A point to come back to. Only on a stamp."""
         return self._stamped, len(self._times), self.absent
+
+    def since(self, mark: tuple[int, int, int]) -> list[tuple[int, int, int]]:
+        """Code, raw value and time of everything put since `mark`. Only on a stamp."""
+        first, stamps, _ = mark
+        times = [
+            time
+            for time, count in zip(self._times[stamps:], self._counts[stamps:], strict=True)
+            for _ in range(count)
+        ]
+        return list(zip(self.codes[first:], map(int, self.digits[first:]), times, strict=True))
 
     def undo(self, mark: tuple[int, int, int]) -> None:
         """Forget what was put since `mark`."""
@@ -239,15 +259,18 @@ class Samples:
         codes: NDArray[np.int32],
         raw: NDArray[np.uint64],
         times: NDArray[np.int64],
-        counted: list[int],
+        counted: list[int] | None,
         received_ns: int,
     ) -> None:
+        """`counted` says of how many values each is the time; None for one each."""
         self.rounded += int(np.count_nonzero((codes & 1) & (codes >= 0) & (raw > EXACT)))
         stamps, foreign, untimed = nanoseconds(times, received_ns)
-        counts = np.array(counted, np.int64)
+        counts = np.ones(len(stamps), np.int64) if counted is None else np.array(counted, np.int64)
         self.foreign_units += int(counts[foreign].sum())
         self.untimed += int(counts[untimed].sum())
-        chunk = self.table.chunk(codes >> 1, np.repeat(stamps, counts), raw)
+        if counted is not None:
+            stamps = np.repeat(stamps, counts)
+        chunk = self.table.chunk(codes >> 1, stamps, raw)
         self._chunks.append(chunk)
         self._packed += len(chunk)
 

@@ -6,11 +6,13 @@ import json
 from typing import Any
 
 import orjson
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.gnmi import Read, read
 
-from fabricmon.formats import gnmi, gnmi_path, prototext
+from fabricmon.formats import gnmi, gnmi_path, line_forms, prototext
+from fabricmon.formats.base import BadRecord
 from fabricmon.formats.gnmi_path import Element
 from fabricmon.formats.series import as_count
 
@@ -245,16 +247,25 @@ def test_prototext_parses_or_refuses(text: str) -> None:
         assert str(error)  # noqa: PT017
 
 
-def test_a_flood_of_new_tags_is_bounded() -> None:
-    """A source that invents a series per record costs memory up to a limit, not without end."""
-    from fabricmon.formats import gnmic_lines
+def flood(first: int) -> bytes:
+    """A hundred records with a text of their own each."""
+    record = '[{"name":"s","timestamp":%d,"tags":{"interface_name":"e%dx"},"values":{"/x":1}}]\n'
+    return "".join(record % (T0, n) for n in range(first, first + 100)).encode()
 
-    result = read(
-        b"".join(
-            b'[{"name":"s","timestamp":%d,"tags":{"interface_name":"e%d"},"values":{"/x/y":1}}]\n'
-            % (T0 + n, n)
-            for n in range(3000)
-        )
-    )
-    assert result.batches == []
-    assert gnmic_lines.MAX_TEXTS <= 1_000_000
+
+def test_a_flood_of_new_tags_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A source that invents a text per record costs memory up to a limit, and locks nobody out."""
+    monkeypatch.setattr(line_forms, "_MAX_TEXT", 20_000)
+    bad: list[BadRecord] = []
+    decoder = gnmi.GnmiDecoder(read(b"").recorder, bad.append)
+    most = 0
+    for n in range(0, 20_000, 100):
+        decoder.feed(flood(n), 0)
+        most = max(most, len(decoder.forms))
+    assert bad == []
+    assert 100 <= most < 1_000
+    sizes = []
+    for _ in range(4):
+        decoder.feed(flood(0), 0)
+        sizes.append(len(decoder.forms))
+    assert sizes[-1] == sizes[-2] >= 100

@@ -1,0 +1,160 @@
+"""Numbers in text, found and read many at once.
+
+Telemetry as text repeats itself: from one sample to the next only numbers change. `find` tells
+where those stand that may change, without parsing what is around them; `integers` reads them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+PAD = b"\n" * 24
+"""What must stand before a text that is looked at: numbers are read in words of eight bytes."""
+
+MAX_DIGITS = 19
+"""Of an integer that `integers` reads; all of these fit into 64 bits."""
+
+_NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_DOT, _MINUS, _PLUS, _E, _T = map(ord, ".-+et")
+_SPACE, _COLON, _QUOTE, _EQUALS, _NEWLINE = map(ord, ' :"=\n')
+_DATE = (("-", 4), ("-", 3), ("t", 3), (":", 2), (":", 2))
+
+
+def _table(characters: bytes) -> NDArray[np.bool_]:
+    table = np.zeros(256, np.bool_)
+    table[list(characters)] = True
+    return table
+
+
+_AFTER_BARE, _AFTER_FIELD = _table(b",}"), _table(b"iu, \n")
+
+
+class Numerals(NamedTuple):
+    """Numbers of a text that stand as values: `:5,`, `:"5"`, `=5i`, a time at a line's end.
+
+    A date under a name that ends in `time` is six of them.
+    """
+
+    start: NDArray[np.int64]
+    """First byte of each, a sign included."""
+    end: NDArray[np.int64]
+    whole: NDArray[np.bool_]
+    """An integer of at most MAX_DIGITS digits, without sign and leading zeros."""
+
+
+def is_number(text: str) -> bool:
+    """Whether a quoted text is one number as `find` sees it."""
+    return text[-1:].isdigit() and _NUMBER.fullmatch(text) is not None
+
+
+def find(text: NDArray[np.uint8]) -> Numerals:
+    """The numbers of a text (uint8[bytes]) that begins with PAD and ends with a line end."""
+    digit = (text - np.uint8(48)) < 10
+    edges = np.flatnonzero(digit[1:] != digit[:-1]) + 1
+    start, end, whole, simple = _joined(text, edges[0::2], edges[1::2])
+    negative = text[start - 1] == _MINUS
+    start = start - negative
+    length = end - start
+    padded = (text[start + negative] == 48) & ((text[start + negative + 1] - np.uint8(48)) < 10)
+    whole &= ~negative & (length <= MAX_DIGITS) & ~padded
+    before, earlier, after = text[start - 1], text[start - 2], text[end]
+    spaced = (earlier == _COLON) & (before == _SPACE)
+    value = ((before == _COLON) | spaced) & _AFTER_BARE[after]
+    value |= (before == _EQUALS) & _AFTER_FIELD[after]
+    value |= (before == _SPACE) & (after == _NEWLINE) & ~spaced
+    value &= ~padded  # no JSON
+    third = text[start - 3]
+    colon = (earlier == _COLON) | ((earlier == _SPACE) & (third == _COLON))
+    value |= colon & (before == _QUOTE) & (after == _QUOTE)
+    value &= simple
+    dates = np.flatnonzero(colon & (before == _QUOTE) & (after == _MINUS) & (length == 4))
+    if len(dates):
+        _mark_dates(text, dates, start, end, value)
+    return Numerals(start[value], end[value], whole[value])
+
+
+def _joined(
+    text: NDArray[np.uint8], start: NDArray[np.int64], end: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
+    """Runs of digits with a dot or an exponent between them are one number.
+
+    Where each starts and ends; which are but one run; which are made as numbers are made.
+    """
+    between, gap = text[end[:-1]], start[1:] - end[:-1]
+    dot = (gap == 1) & (between == _DOT)
+    power = (between | np.uint8(32)) == _E
+    sign = text[end[:-1] + 1]
+    power &= (gap == 1) | ((gap == 2) & ((sign == _MINUS) | (sign == _PLUS)))
+    link = dot | power
+    one = np.ones(len(start), np.bool_)
+    if not link.any():
+        return start, end, one, one
+    first, last = np.r_[True, ~link], np.r_[~link, True]
+    twice = np.flatnonzero((dot[1:] & link[:-1]) | (power[1:] & power[:-1])) + 1
+    simple = one[: int(first.sum())]
+    simple[np.cumsum(first)[twice] - 1] = False
+    return start[first], end[last], last[first], simple
+
+
+def _mark_dates(
+    text: NDArray[np.uint8],
+    at: NDArray[np.intp],
+    start: NDArray[np.int64],
+    end: NDArray[np.int64],
+    value: NDArray[np.bool_],
+) -> None:
+    """Mark the six numbers of each `time":"2025-11-30T10:15:00.5` whose year is at `at`."""
+    at = at[(at + len(_DATE) < len(start)) & (text[start[at] - 3] == _QUOTE)]
+    for back, letter in enumerate("emit", 4):
+        at = at[text[start[at] - back] == ord(letter)]
+    for i, (mark, length) in enumerate(_DATE):
+        follows = start[at + i + 1] - end[at + i] == (0 if mark == "-" else 1)
+        fits = (text[end[at + i]] | np.uint8(32)) == (ord(mark) | 32)
+        at = at[follows & fits & (end[at + i] - start[at + i] == length)]
+    for i in range(len(_DATE) + 1):
+        value[at + i] = True
+
+
+def integers(text: bytes, start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """The integers that stand at these places, all of which are `whole`.
+
+    Eight digits are one word: neighbours are added up two, four and eight at a time.
+    """
+    words = np.ndarray(len(text) - 7, "<u8", text, strides=(1,))
+    length = end - start
+    number = _eight(words[end - 8], length)
+    for done, power in ((8, 10**8), (16, 10**16)):
+        long = np.flatnonzero(length > done)
+        if len(long):
+            more = _eight(words[end[long] - (done + 8)], length[long] - done)
+            number[long] += more * np.uint64(power)
+    return number
+
+
+def _eight(words: NDArray[np.uint64], digits: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """The number in the last `digits` bytes of each word; at most all eight."""
+    spare = (np.uint64(8) * (8 - np.minimum(digits, 8)).astype(np.uint64)).astype(np.uint64)
+    word = (words >> spare) << spare
+    word = ((word & np.uint64(0x0F0F0F0F0F0F0F0F)) * np.uint64(2561)) >> np.uint64(8)
+    word = ((word & np.uint64(0x00FF00FF00FF00FF)) * np.uint64(6553601)) >> np.uint64(16)
+    return ((word & np.uint64(0x0000FFFF0000FFFF)) * np.uint64(42949672960001)) >> np.uint64(32)
+
+
+def blanked(text: NDArray[np.uint8], numerals: Numerals) -> bytes:
+    """The text with the byte 1 in the place of each number."""
+    blank = text.copy()
+    blank[spans(numerals.start, numerals.end - numerals.start)] = 0
+    blank[numerals.start] = 1
+    return blank.tobytes().translate(None, b"\x00")
+
+
+def spans(first: NDArray[np.int64], length: NDArray[np.int64]) -> NDArray[np.int64]:
+    """`first[i]`, `first[i]` + 1, … `length[i]` of them, for one i after the other."""
+    ends = np.cumsum(length)
+    return np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(first - ends + length, length)
