@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fabricmon.errors import Reason
+    from fabricmon.model.topology import Topology
 
 
 class State(IntEnum):
@@ -148,3 +149,5 @@ class Poll:
 
     batches: tuple[ReadingBatch, ...]
     lost: Mapping[Reason, int] = field(default_factory=dict)
+    topology: Topology | None = None
+    """The fabric's shape, where this poll found it changed."""

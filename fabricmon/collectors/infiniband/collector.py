@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import ValidationError
@@ -53,13 +54,19 @@ class InfinibandCollector:
         way = self._way(target)
         async with way.lock:
             await way.discover()
-        return way.known.topology() if way.known else None
+            way.handed = way.shape()
+        return way.handed
 
     async def poll(self, target: Target) -> Poll:
-        """Counters of every port."""
+        """Counters of every port, and the subnet's shape where it was seen to change."""
         way = self._way(target)
         async with way.lock:
-            return await way.poll()
+            poll = await way.poll()
+            shape = way.shape()
+        if shape == way.handed:
+            return poll
+        way.handed = shape
+        return replace(poll, topology=shape)
 
     def _way(self, target: Target) -> Way:
         way = self._ways.get(target.name)

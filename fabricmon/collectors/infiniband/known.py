@@ -51,9 +51,10 @@ class KnownFabric:
         """GUIDs of nodes that the last sweeps did not see, and how many sweeps in a row."""
         self.silent: set[int] = set()
         """GUIDs of nodes that the last sweep did not see."""
+        self.version = 0
+        """Rises with everything that is learned of the shape."""
         self.identity = Identity()
-        self.told_ticks: dict[int, int] = {}
-        """Tick of PortSamplesControl by node GUID, where the device told it."""
+        self._told_ticks: dict[int, int] = {}
         self._ports: dict[tuple[str, str], tuple[IbNode, int]] = {}
         self._builder = BatchBuilder(target)
         self._fields = infiniband.every_field()
@@ -64,6 +65,7 @@ class KnownFabric:
 
     def adopt(self, swept: IbFabric) -> None:
         """Take a sweep; what it lacks is kept for a while."""
+        self.version += 1
         before = self.fabric.nodes
         complete = not swept.unreachable
         absent = before.keys() - swept.nodes.keys()
@@ -126,6 +128,12 @@ class KnownFabric:
         nodes = (self.fabric.nodes[guid] for guid in self.silent)
         return sum(len(node.ports) or 1 for node in nodes)
 
+    def learn_tick(self, guid: int, told: int) -> None:
+        """Tick of PortSamplesControl, as the device tells it."""
+        if self._told_ticks.get(guid) != told:
+            self._told_ticks[guid] = told
+            self.version += 1
+
     def tick_of(self, node: IbNode, port: IbPort) -> float:
         """Bytes per transmit-wait tick: by its id, as the device tells, as the operator says.
 
@@ -133,7 +141,7 @@ class KnownFabric:
         """
         lanes = port.lanes or 4
         by_id = infiniband.tick_bytes(node.device_id, lanes)
-        told = self.told_ticks.get(node.guid)
+        told = self._told_ticks.get(node.guid)
         by_device = infiniband.told_tick_bytes(told, lanes) if told is not None else 0.0
         return by_id or by_device or self._config.tick_bytes or 0.0
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fabricmon.collectors.infiniband.config import InfinibandConfig
     from fabricmon.collectors.infiniband.native.counters import Outcome
     from fabricmon.model.readings import ReadingBatch
+    from fabricmon.model.topology import Topology
 
 ANY = "any"
 """The address that stands for the first active port of this host."""
@@ -60,6 +61,9 @@ class Way:
         """`known` is kept for as long as the target is."""
         self.known = known
         self.lock = asyncio.Lock()
+        self.handed: Topology | None = None
+        """The shape that was handed out last."""
+        self._shape: tuple[int, Topology | None] = 0, None
 
     async def discover(self) -> None:
         """Learn the subnet's shape into `known`."""
@@ -71,6 +75,14 @@ class Way:
 
     async def close(self) -> None:
         """Let go of processes, files and connections."""
+
+    def shape(self) -> Topology | None:
+        """What is known of the subnet's shape; None where nothing is."""
+        version, shape = self._shape
+        if version != self.known.version:
+            shape = self.known.topology()
+            self._shape = self.known.version, shape
+        return shape
 
     def _with_silent(self, lost: dict[Reason, int]) -> dict[Reason, int]:
         """Ports of nodes that discovery does not reach count as lost until they are forgotten."""
@@ -149,7 +161,7 @@ class NativeWay(Way):
 
     async def poll(self) -> Poll:
         """Every port's counters; a sweep first where one is due or the last poll missed a node."""
-        if self._sweep_due is None or self._clock.monotonic() >= self._sweep_due:
+        if await self._must_sweep():
             await self.discover()
         outcome = await self._counters.poll(self.known, self._clock, self._window)
         if outcome.moved and outcome.mostly_lost:
@@ -163,6 +175,14 @@ class NativeWay(Way):
                 raise PollError(Reason.TIMEOUT, "no node answers performance management")
             raise PollError(Reason.NO_DATA, _NO_DATA)
         return Poll(outcome.batches, lost)
+
+    async def _must_sweep(self) -> bool:
+        """Whether a sweep is due, or a node is back that the last one missed."""
+        now = self._clock.monotonic()
+        if self._sweep_due is None or now >= self._sweep_due:
+            return True
+        missed = self.known.silent and now >= self._sweep_soonest
+        return bool(missed) and await self._counters.any_back(self.known)
 
     def _hurry(self, outcome: Outcome) -> None:
         """Sweep again soon while nodes are newly missing: they may be back, or somewhere else."""

@@ -131,7 +131,7 @@ class IbsimAgent:
 
     def cut(self, guid: int, port: int) -> None:
         """Pull a cable."""
-        self._image.down.add((guid, port))
+        self._image.pull(guid, port)
         self._rewire()
 
     def mend(self, guid: int, port: int) -> None:

@@ -84,6 +84,8 @@ class SubnetImage:
         self._sets: dict[int, tuple[PortSet, NDArray[np.intp]]] = {}
         rows = len(self.places)
         self._counts = {g: np.zeros((len(mad.FIELDS[g]), rows), np.uint64) for g in _COUNTS}
+        self._downs = np.zeros(rows, np.uint64)
+        """How often cables were pulled, beside what is fed."""
         self._static: dict[str, NDArray[np.uint8]] = {}
         self._feeds = _feeds()
 
@@ -126,8 +128,19 @@ class SubnetImage:
                 port.width, port.speed = width_and_speed(level)
                 self._static.clear()
 
+    def pull(self, guid: int, port: int) -> None:
+        """Pull a cable: both ends are down, and count it as devices do."""
+        self.down.add((guid, port))
+        peer = self.fabric.nodes[guid].ports[port].peer
+        ends = {(node.guid, number): row for row, (node, number) in enumerate(self.places)}
+        for end in ((guid, port), peer):
+            if end in ends:
+                self._downs[ends[end]] += np.uint64(1)
+        self._static.clear()
+
     def clear_counters(self) -> None:
         """Somebody resets every counter."""
+        self._downs[:] = 0
         for counts in self._counts.values():
             counts[:] = 0
 
@@ -157,10 +170,19 @@ class SubnetImage:
         parts: list[bytes] = []
         for group, size in _COUNTS.items():
             data = np.zeros((len(self.places), size), np.uint8)
-            mad.encode(data, mad.FIELDS[group], self._counts[group])
+            mad.encode(data, mad.FIELDS[group], self._counts_of(group))
             parts.append(data.tobytes())
         parts += [self._static[name].tobytes() for name in ("PortInfo", *_OF_NODE)]
         return b"".join(parts)
+
+    def _counts_of(self, group: str) -> NDArray[np.uint64]:
+        """uint64[fields, ports]."""
+        counts = self._counts[group]
+        downs = [k for k, f in enumerate(mad.FIELDS[group]) if f.name == "LinkDownedCounter"]
+        if downs and self._downs.any():
+            counts = counts.copy()
+            counts[downs[0]] += self._downs
+        return counts
 
     def plan(self) -> dict[str, Any]:
         """What the server needs to find its way in the image."""

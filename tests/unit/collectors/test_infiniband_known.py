@@ -125,7 +125,7 @@ def test_the_tick_comes_from_the_device_id_then_the_device_then_the_operator(
     leaf, host = known.fabric.nodes[LEAF], known.fabric.nodes[HOST]
     assert known.tick_of(leaf, leaf.ports[1]) == 8.0
     assert known.tick_of(host, host.ports[1]) == 0.0
-    known.told_ticks[HOST] = 31
+    known.learn_tick(HOST, 31)
     assert known.tick_of(host, host.ports[1]) == 128.0
     configured = make(context, tick_bytes=16)
     assert configured.tick_of(host, host.ports[1]) == 16.0

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fabricmon.collectors.infiniband.known import OPER_UP, SPEED
+from fabricmon.collectors.infiniband.native.plan import BY_NAME, Capability, make_plan
 from fabricmon.collectors.infiniband.native.pump import Requests
 from fabricmon.collectors.infiniband.native.sweep import learned
 from fabricmon.errors import Reason
 from fabricmon.formats import mad
+from fabricmon.formats.ibfabric import UNICAST_LIDS
 from fabricmon.mappings import infiniband
-from fabricmon.model.readings import PortSet, ReadingBatch, State
+from fabricmon.model.readings import ReadingBatch, State
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,53 +30,14 @@ if TYPE_CHECKING:
 
     from fabricmon.clock import Clock
     from fabricmon.collectors.infiniband.known import KnownFabric
+    from fabricmon.collectors.infiniband.native.plan import Plan, Profile
     from fabricmon.collectors.infiniband.native.pump import Pump, Replies
-    from fabricmon.formats.ibfabric import IbNode
-    from fabricmon.model.readings import Column
 
 _EXTENDED_BITS = 1 << 9 | 1 << 10
 _ERRORS_IN_EXTENDED = 1 << 1
 _GUID = [f for f in mad.NODE_INFO_FIELDS if f.name == "Guid"]
-_BY_NAME = {group: {f.name: f for f in fields} for group, fields in mad.FIELDS.items()}
-_IDENTITY = "NodeInfo"
-
-
-@dataclass(frozen=True, slots=True)
-class _Capability:
-    """What one node counts."""
-
-    cap_mask: int
-    cap_mask2: int
-    groups: tuple[str, ...]
-
-
-@dataclass(slots=True)
-class _Profile:
-    """Ports of nodes that count the same: one batch."""
-
-    ports: PortSet
-    columns: tuple[Column, ...]
-    choices: list[infiniband.Choice]
-    at: dict[str, NDArray[np.intp]]
-    """Position of each port's request in the batch of datagrams, by attribute."""
-    node: NDArray[np.intp]
-    """Which asked node each port belongs to."""
-    gauges: NDArray[np.float64]
-
-
-@dataclass(slots=True)
-class _Plan:
-    """Everything about a poll that does not change between two discoveries."""
-
-    requests: Requests
-    identity: NDArray[np.intp]
-    """Position of each node's NodeInfo request."""
-    guids: NDArray[np.uint64]
-    profiles: list[_Profile]
-    dropped: list[tuple[NDArray[np.intp], list[mad.Field]]]
-    """Where the counts of dropped management packets stand."""
-    unlearned: int
-    """Ports of nodes that have not told what they count."""
+_ASKED_AGAIN = 64
+"""Silent nodes that are looked for at one poll."""
 
 
 @dataclass(slots=True)
@@ -84,7 +47,7 @@ class Outcome:
     batches: tuple[ReadingBatch, ...] = ()
     lost: dict[Reason, int] = field(default_factory=dict)
     moved: bool = False
-    """Somebody else answers at a LID, or nobody: look again before the next poll."""
+    """Somebody else answers at a LID, or nobody, or a link went down: look again soon."""
     read: int = 0
     """Ports that were read."""
     dropped: int = 0
@@ -108,9 +71,10 @@ class Counters:
         """`groups` are optional attributes to read besides the port counters."""
         self._target, self._pump, self._optional = target, pump, tuple(groups)
         self._fields = infiniband.field_names("pma")
-        self._can: dict[int, _Capability] = {}
-        self._plan: _Plan | None = None
+        self._can: dict[int, Capability] = {}
+        self._plan: Plan | None = None
         self._unsupported: set[tuple[int, str]] = set()
+        self._asked_again = 0
 
     def forget_plan(self) -> None:
         """The subnet was discovered anew."""
@@ -132,11 +96,11 @@ class Counters:
         for k in np.flatnonzero(caps.good):
             node = new[k][0]
             cap_mask, cap_mask2 = (int(m) & use for m, use in zip(masks[:, k], matter, strict=True))
-            self._can[node.guid] = _Capability(
+            self._can[node.guid] = Capability(
                 cap_mask, cap_mask2, self._groups_of(node.guid, cap_mask, cap_mask2)
             )
             if told_well[k]:
-                known.told_ticks[node.guid] = int(told[k])
+                known.learn_tick(node.guid, int(told[k]))
 
     def _groups_of(self, guid: int, cap_mask: int, cap_mask2: int) -> tuple[str, ...]:
         groups: list[str] = []
@@ -166,7 +130,7 @@ class Counters:
         plan = self._plan
         if plan is None or plan.unlearned:
             await self.learn(known)
-            plan = self._plan = _make_plan(known, self._can, self._fields)
+            plan = self._plan = make_plan(known, self._can, self._fields)
         outcome = Outcome()
         outcome.lose(Reason.TIMEOUT, plan.unlearned)
         if not len(plan.requests.mads):
@@ -182,7 +146,24 @@ class Counters:
         self._note_unsupported(plan, replies)
         return outcome
 
-    def _identified(self, plan: _Plan, replies: Replies, outcome: Outcome) -> NDArray[np.bool_]:
+    async def any_back(self, known: KnownFabric) -> bool:
+        """Whether one of the nodes that the last sweep missed answers where it was.
+
+        Asks a few at a time, once and briefly: most of them will not.
+        """
+        silent = sorted(known.silent)
+        self._asked_again %= max(1, len(silent))
+        some = silent[self._asked_again :][:_ASKED_AGAIN]
+        self._asked_again += len(some)
+        nodes = [known.fabric.nodes[guid] for guid in some]
+        lids = np.array([node.lid_of(min(node.ports, default=0)) for node in nodes], np.uint16)
+        usable = lids[(lids > 0) & (lids < UNICAST_LIDS.stop)]
+        if not len(usable):
+            return False
+        replies = await self._pump.exchange(_identities(usable), brief=True)
+        return bool(replies.good.any())
+
+    def _identified(self, plan: Plan, replies: Replies, outcome: Outcome) -> NDArray[np.bool_]:
         """bool[nodes]: whether the node that answers is the one that is meant."""
         (guids,) = mad.decode(replies.mads[plan.identity][:, mad.DATA :], _GUID)
         answered = replies.good[plan.identity]
@@ -193,7 +174,7 @@ class Counters:
 
     def _batch(
         self,
-        profile: _Profile,
+        profile: Profile,
         replies: Replies,
         mine: NDArray[np.bool_],
         now_ns: int,
@@ -207,7 +188,7 @@ class Counters:
             mads, good = replies.mads[at], replies.good[at] & ours
             refused = (replies.states[at] == 0) & (mad.status(mads) != 0) & ours
             wanted = [
-                (k, _BY_NAME[group][choice.field])
+                (k, BY_NAME[group][choice.field])
                 for k, choice in enumerate(profile.choices)
                 if choice.supported and choice.group == group
             ]
@@ -216,6 +197,7 @@ class Counters:
             state[rows] = np.where(
                 good, State.OK, np.where(refused, State.UNSUPPORTED, State.MISSING)
             )
+        outcome.moved |= profile.fell(values, state)
         first = next(iter(profile.at.values()))
         _count_lost(replies, first, ours, outcome)
         outcome.read += int((ours & replies.good[first]).sum())
@@ -233,7 +215,7 @@ class Counters:
             gauges,
         )
 
-    def _note_unsupported(self, plan: _Plan, replies: Replies) -> None:
+    def _note_unsupported(self, plan: Plan, replies: Replies) -> None:
         """Do not ask nodes again for optional attributes that they said they do not have."""
         for profile in plan.profiles:
             for group in self._optional:
@@ -248,6 +230,13 @@ class Counters:
                     self._plan = None
 
 
+def _identities(lids: NDArray[np.uint16]) -> Requests:
+    """Who answers at each LID?"""
+    n = len(lids)
+    mads = mad.requests(mad.SMI_LID, mad.NODE_INFO, np.zeros(n, np.uint32))
+    return Requests(mads, np.ones(n, np.uint8), lids, np.arange(n + 1, dtype=np.uint32))
+
+
 def _count_lost(
     replies: Replies, at: NDArray[np.intp], ours: NDArray[np.bool_], outcome: Outcome
 ) -> None:
@@ -259,100 +248,3 @@ def _count_lost(
     ):
         outcome.lose(reason, int(which.sum()))
     outcome.moved = outcome.moved or bool(silent.any())
-
-
-def _make_plan(
-    known: KnownFabric, can: dict[int, _Capability], names: infiniband.FieldNames
-) -> _Plan:
-    """Lay out requests in order of node, and where each port's answers will stand."""
-    builder = _PlanBuilder(known)
-    for node, numbers in known.asked():
-        if node.guid in can:
-            builder.add(node, numbers, can[node.guid])
-        else:
-            builder.unlearned += len(numbers)
-    return builder.finish(names)
-
-
-@dataclass(slots=True)
-class _Rows:
-    """Ports of one profile while the plan is built."""
-
-    names: list[tuple[str, str]] = field(default_factory=list)
-    node: list[int] = field(default_factory=list)
-    at: dict[str, list[int]] = field(default_factory=dict)
-    up: list[float] = field(default_factory=list)
-    speed: list[float] = field(default_factory=list)
-
-
-class _PlanBuilder:
-    def __init__(self, known: KnownFabric) -> None:
-        self._known = known
-        self._attribute: list[int] = []
-        self._port: list[int] = []
-        self._lid: list[int] = []
-        self._first = [0]
-        self._identity: list[int] = []
-        self._guids: list[int] = []
-        self._rows: dict[_Capability, _Rows] = {}
-        self.unlearned = 0
-
-    def add(self, node: IbNode, numbers: list[int], can: _Capability) -> None:
-        index = len(self._guids)
-        self._identity.append(len(self._attribute))
-        self._guids.append(node.guid)
-        self._request(0, 0, node.lid_of(numbers[0]))
-        rows = self._rows.setdefault(can, _Rows())
-        label = self._known.label(node.guid)
-        for number in numbers:
-            rows.names.append((label.device, label.port(number)))
-            rows.node.append(index)
-            levels = dict(self._known.levels(node, number))
-            rows.up.append(levels.get(OPER_UP, np.nan))
-            rows.speed.append(levels.get(SPEED, np.nan))
-            for group in can.groups:
-                rows.at.setdefault(group, []).append(len(self._attribute))
-                self._request(mad.ATTRIBUTES[group], number, node.lid_of(number))
-        self._first.append(len(self._attribute))
-
-    def _request(self, attribute: int, port: int, lid: int) -> None:
-        self._attribute.append(attribute)
-        self._port.append(port)
-        self._lid.append(lid)
-
-    def finish(self, names: infiniband.FieldNames) -> _Plan:
-        attribute = np.array(self._attribute, np.uint16)
-        mads = mad.counter_requests(0, np.array(self._port, np.uint32))
-        mads[:, 16:18] = attribute.astype(">u2").view(np.uint8).reshape(-1, 2)
-        identity = np.array(self._identity, np.intp)
-        kinds = np.zeros(len(mads), np.uint8)
-        kinds[identity] = 1
-        mads[identity] = mad.requests(
-            mad.SMI_LID, mad.NODE_INFO, np.zeros(len(identity), np.uint32)
-        )
-        requests = Requests(
-            mads, kinds, np.array(self._lid, np.uint16), np.array(self._first, np.uint32)
-        )
-        profiles = [_profile(can, rows, names) for can, rows in self._rows.items()]
-        dropped = [_dropped(profile) for profile in profiles]
-        guids = np.array(self._guids, np.uint64)
-        return _Plan(requests, identity, guids, profiles, dropped, self.unlearned)
-
-
-def _profile(can: _Capability, rows: _Rows, names: infiniband.FieldNames) -> _Profile:
-    groups = {group: dict.fromkeys(_BY_NAME[group], 0) for group in can.groups}
-    choices = names.choices(groups, can.cap_mask, can.cap_mask2)
-    return _Profile(
-        PortSet(tuple(d for d, _ in rows.names), tuple(p for _, p in rows.names)),
-        tuple(choice.column for choice in choices),
-        choices,
-        {group: np.array(at, np.intp) for group, at in rows.at.items()},
-        np.array(rows.node, np.intp),
-        np.array([rows.up, rows.speed], np.float64),
-    )
-
-
-def _dropped(profile: _Profile) -> tuple[NDArray[np.intp], list[mad.Field]]:
-    """Requests whose answers tell of dropped management packets, and the fields that do."""
-    group = "PortCounters" if "PortCounters" in profile.at else "PortCountersExtended"
-    return profile.at[group], [_BY_NAME[group]["VL15Dropped"], _BY_NAME[group]["QP1Dropped"]]

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from fabricmon.collectors.infiniband.config import InfinibandConfig
 
 _TOP_TID = 1 << 31
+_BRIEF_S = 0.1
 _SIMULATED = "IBSIM_SOCKNAME"
 
 
@@ -77,18 +78,20 @@ class Pump:
         self._loaded: Requests | None = None
         """What the worker has: it need not be told twice."""
 
-    async def exchange(self, requests: Requests, window: int = 0, node_window: int = 0) -> Replies:
+    async def exchange(
+        self, requests: Requests, window: int = 0, *, brief: bool = False
+    ) -> Replies:
         """Send and collect one batch. Raises `PollError` where the port cannot be used.
 
-        Cancelling kills the worker: it may be deep in a wait.
+        `brief`: nobody is waited for long, or asked twice. Cancelling kills the worker: it may be
+        deep in a wait.
         """
+        timeout_s, retries = self._config.timeout, self._config.retries
+        if brief:
+            timeout_s, retries = min(timeout_s, _BRIEF_S), 0
+        ways = (window or self._config.window, self._config.node_window, timeout_s, retries)
         try:
-            return await asyncio.to_thread(
-                self._exchange,
-                requests,
-                window or self._config.window,
-                node_window or self._config.node_window,
-            )
+            return await asyncio.to_thread(self._exchange, requests, *ways)
         except asyncio.CancelledError:
             self.close(patience_s=0)
             raise
@@ -159,7 +162,9 @@ class Pump:
             Reason.INTERNAL, f"the datagram worker {how}{': ' if words else ''}{words[:200]}"
         )
 
-    def _exchange(self, requests: Requests, window: int, node_window: int) -> Replies:
+    def _exchange(
+        self, requests: Requests, window: int, node_window: int, timeout_s: float, retries: int
+    ) -> Replies:
         count = len(requests.mads)
         if self._tid + count >= _TOP_TID:
             self._tid = 1
@@ -171,8 +176,8 @@ class Pump:
             self._tid,
             window,
             node_window,
-            round(self._config.timeout * 1000),
-            self._config.retries,
+            round(timeout_s * 1000),
+            retries,
             again,
         )
         self._tid += count
