@@ -249,6 +249,11 @@ class Daemon:
             for read in plan.shape:
                 await (poller.discover() if read is None else _feed(poller, read))
 
+        async def reshape(found: Topology) -> None:
+            for read in plan.shape if None in plan.shape else ():
+                await (poller.feed(found) if read is None else _feed(poller, read))
+
+        poller.reshape = reshape
         self._scheduler.every(f"discover-{name}", plan.rediscover_s, rediscover)
         if (jobs := plan.jobs) is not None:
             self._scheduler.every(f"jobs-{name}", plan.jobs_s, lambda: _feed(poller, jobs))

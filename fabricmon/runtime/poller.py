@@ -10,7 +10,7 @@ from fabricmon.model.stream import PollFailure, Tick
 from fabricmon.selfmon import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
     from concurrent.futures import Executor
 
     from fabricmon.api import Context, Target
@@ -65,6 +65,8 @@ class FabricPoller:
         self._polls: set[asyncio.Task[None]] = set()
         self.ready = False
         """Whether one full cycle of polls has been judged."""
+        self.reshape: Callable[[Topology], Awaitable[None]] = self.feed
+        """Takes a shape of the fabric that a poll found changed."""
 
     @property
     def fabric(self) -> str:
@@ -182,8 +184,12 @@ class FabricPoller:
 
     async def _poll(self, guard: Guard, target: Target) -> None:
         outcome = await guard.poll(target)
-        items = [outcome] if isinstance(outcome, PollFailure) else list(outcome.batches)
-        await self._work(self._feed, items)
+        if isinstance(outcome, PollFailure):
+            await self._work(self._feed, [outcome])
+            return
+        if outcome.topology is not None:
+            await self.reshape(outcome.topology)
+        await self._work(self._feed, outcome.batches)
 
     async def _work(self, job: Callable[..., None], *args: object) -> None:
         if self._worker is not None:
