@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from fabricmon.cli.common import config_option, examples, output_option, print_json
-
-if TYPE_CHECKING:
-    from fabricmon.evaluate import Run
 
 
 @click.command(epilog=examples("evaluate datasets/ -o html > figures.html"))
@@ -33,15 +28,13 @@ def command(
     threshold would have scored on the same data.
     """
     from fabricmon import app, evaluate
+    from fabricmon.cli._progress import counted
 
     loaded = app.load(config) if config else None
     context = app.make_context(loaded, level="warning")
-    runs: list[Run] = []
-    for factor in thin or (1,):
-        for path in _folders(datasets):
-            runs.append(app.judge(path, context, loaded, thin=factor))
-            if sys.stderr.isatty():
-                click.echo(f"\r{len(runs)} judged", nl=False, err=True)
+    work = [(path, factor) for factor in thin or (1,) for path in _folders(datasets)]
+    with counted(work, "dumps judged") as todo:
+        runs = [app.judge(path, context, loaded, thin=factor) for path, factor in todo]
     baselines = evaluate.baselines(runs)
     groups = {"all": evaluate.score(runs)}
     if len(thin) > 1:

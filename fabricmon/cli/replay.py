@@ -57,6 +57,7 @@ def command(
     What a file is, is found by looking at it. A bad record costs that record and is named.
     """
     from fabricmon import app, record
+    from fabricmon.cli._progress import Watched
     from fabricmon.runtime.offline import drive
     from fabricmon.settings import parse_duration
 
@@ -80,7 +81,7 @@ def command(
             lambda outcome: print_incidents(outcome.worst_first(), output),
         )
         return
-    outcome = drive(source.items(), pipeline)
+    outcome = drive(Watched(source, "ticks judged").items(), pipeline)
     print_incidents(outcome.worst_first(), output)
     if fail_on_incident and outcome.incidents:
         sys.exit(1)

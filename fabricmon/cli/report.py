@@ -80,6 +80,7 @@ def _from_dumps(
     paths: Iterable[Path], config: Path | None
 ) -> tuple[list[dict[str, Any]], Mapping[str, Plot]]:
     from fabricmon import app, record
+    from fabricmon.cli._progress import Watched
     from fabricmon.report import Gatherer
     from fabricmon.runtime.offline import drive
 
@@ -87,5 +88,6 @@ def _from_dumps(
     context = app.make_context(loaded, level="warning")
     dumps = record.open_source(list(paths), report=context.report, intent=app.intent_of(loaded))
     gather = Gatherer()
-    drive(dumps.items(), app.make_pipeline(dumps.fabric, context, loaded), gather.add)
+    items = Watched(dumps, "ticks judged").items()
+    drive(items, app.make_pipeline(dumps.fabric, context, loaded), gather.add)
     return gather.incidents(), gather.plots()

@@ -78,6 +78,7 @@ def command(
 ) -> None:
     """Run scenario NAME (or a scenario file) and print the incidents it leads to."""
     from fabricmon import app, record, simulate
+    from fabricmon.cli._progress import Watched
     from fabricmon.runtime.offline import drive
     from fabricmon.settings import parse_duration
 
@@ -92,14 +93,16 @@ def command(
         poll=parse_duration(poll) if poll else None,
     )
     context = app.make_context(level="warning")
+    ticks = round(simulation.scenario.config.duration / simulation.poll_s)
+    watched = Watched(simulation, f"simulating {simulation.scenario.name}", ticks)
     if serve_at is not None:
         asyncio.run(_serve(simulation, serve_at.resolve(), context, speed))
         return
     if directory is not None:
         known = simulate.labels_of(simulation)
-        record.write(simulation, directory, as_, context.report, known)
+        record.write(watched, directory, as_, context.report, known)
         return
-    outcome = drive(simulation.items(), app.make_pipeline(simulation.fabric, context))
+    outcome = drive(watched.items(), app.make_pipeline(simulation.fabric, context))
     print_incidents(outcome.worst_first(), output)
     if fail_on_incident and outcome.incidents:
         sys.exit(1)
