@@ -79,15 +79,16 @@ class GnmiDecoder:
 
     def feed(self, data: bytes, received_ns: int) -> None:
         """Take the next bytes; `received_ns` stands in where a record has no time."""
-        head, newline, rest = data.rpartition(b"\n")
-        if newline:
-            whole = b"".join([*self._rest, head, newline])
+        end = data.rfind(b"\n") + 1
+        if end:
+            whole = b"".join([*self._rest, memoryview(data)[:end]])
             self._rest, self._rest_bytes = [], 0
             at = 0
             while at < len(whole):
-                end = whole.find(b"\n", at + self._stride) + 1 or len(whole)
-                self._lines(Lines(whole[at:end]), received_ns)
-                at = end
+                stop = whole.find(b"\n", at + self._stride) + 1 or len(whole)
+                self._lines(Lines(memoryview(whole)[at:stop]), received_ns)
+                at = stop
+        rest = data[end:]
         if rest:
             self._keep(rest)
         self._recorder.samples.pack(received_ns)

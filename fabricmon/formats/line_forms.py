@@ -106,13 +106,13 @@ class _Found(NamedTuple):
 class Lines:
     """Some lines, their numbers, and the form of each."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes | memoryview) -> None:
         """`data` ends with a line end."""
+        self.data = data = b"".join((PAD, data))
         self.holed = b"\x00" in data
-        self.data = data = PAD + data
         text = self._text = np.frombuffer(data, np.uint8)
         self.numerals = numerals.find(text)
-        self.keys = numerals.blanked(text, self.numerals)[len(PAD) :].split(b"\n")[:-1]
+        self.keys = numerals.blanked(text, self.numerals).split(b"\n")[len(PAD) : -1]
         self._ends = np.flatnonzero(text == 10)[len(PAD) :]
         line = np.searchsorted(self._ends, self.numerals.start)
         self.count = np.bincount(line, minlength=len(self.keys))

@@ -21,9 +21,10 @@ MAX_DIGITS = 19
 """Of an integer that `integers` reads; all of these fit into 64 bits."""
 
 _NUMBER = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-_DOT, _MINUS, _PLUS, _E, _T = map(ord, ".-+et")
+_DOT, _MINUS, _PLUS, _E = map(ord, ".-+e")
 _SPACE, _COLON, _QUOTE, _EQUALS, _NEWLINE = map(ord, ' :"=\n')
-_DATE = (("-", 4), ("-", 3), ("t", 3), (":", 2), (":", 2))
+_DATE = (("-", 4), ("-", 2), ("t", 2), (":", 2), (":", 2))
+"""What stands behind each number of a date, and how many digits it has."""
 
 
 def _table(characters: bytes) -> NDArray[np.bool_]:
@@ -33,6 +34,7 @@ def _table(characters: bytes) -> NDArray[np.bool_]:
 
 
 _AFTER_BARE, _AFTER_FIELD = _table(b",}"), _table(b"iu, \n")
+_BEFORE, _AFTER = _table(b':"= -'), _table(b',}"iu \n')
 
 
 class Numerals(NamedTuple):
@@ -57,26 +59,38 @@ def find(text: NDArray[np.uint8]) -> Numerals:
     """The numbers of a text (uint8[bytes]) that begins with PAD and ends with a line end."""
     digit = (text - np.uint8(48)) < 10
     edges = np.flatnonzero(digit[1:] != digit[:-1]) + 1
-    start, end, whole, simple = _joined(text, edges[0::2], edges[1::2])
+    start, end, single, simple = _joined(text, edges[0::2], edges[1::2])
+    before, after = text[start - 1], text[end]
+    likely = np.flatnonzero(_BEFORE[before] & _AFTER[after] & simple)
+    which = likely[_are_values(text, start[likely], end[likely])]
+    years = np.flatnonzero((before == _QUOTE) & (after == _MINUS) & (end - start == 4))
+    if len(years):
+        which = np.union1d(which, _dates(text, years, start, end))
+    start, end, single = start[which], end[which], single[which]
     negative = text[start - 1] == _MINUS
-    start = start - negative
-    length = end - start
-    padded = (text[start + negative] == 48) & ((text[start + negative + 1] - np.uint8(48)) < 10)
-    whole &= ~negative & (length <= MAX_DIGITS) & ~padded
-    before, earlier, after = text[start - 1], text[start - 2], text[end]
+    whole = single & ~negative & (end - start <= MAX_DIGITS) & ~_padded(text, start)
+    return Numerals(start - negative, end, whole)
+
+
+def _are_values(
+    text: NDArray[np.uint8], start: NDArray[np.int64], end: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    begin, after = start - (text[start - 1] == _MINUS), text[end]
+    before, earlier, third = text[begin - 1], text[begin - 2], text[begin - 3]
     spaced = (earlier == _COLON) & (before == _SPACE)
     value = ((before == _COLON) | spaced) & _AFTER_BARE[after]
     value |= (before == _EQUALS) & _AFTER_FIELD[after]
     value |= (before == _SPACE) & (after == _NEWLINE) & ~spaced
-    value &= ~padded  # no JSON
-    third = text[start - 3]
+    value &= ~_padded(text, start)  # which is no JSON
     colon = (earlier == _COLON) | ((earlier == _SPACE) & (third == _COLON))
     value |= colon & (before == _QUOTE) & (after == _QUOTE)
-    value &= simple
-    dates = np.flatnonzero(colon & (before == _QUOTE) & (after == _MINUS) & (length == 4))
-    if len(dates):
-        _mark_dates(text, dates, start, end, value)
-    return Numerals(start[value], end[value], whole[value])
+    return value
+
+
+def _padded(text: NDArray[np.uint8], start: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which numbers begin with a zero too many."""
+    padded: NDArray[np.bool_] = (text[start] == 48) & (text[start + 1] - np.uint8(48) < 10)
+    return padded
 
 
 def _joined(
@@ -86,39 +100,38 @@ def _joined(
 
     Where each starts and ends; which are but one run; which are made as numbers are made.
     """
-    between, gap = text[end[:-1]], start[1:] - end[:-1]
-    dot = (gap == 1) & (between == _DOT)
-    power = (between | np.uint8(32)) == _E
-    sign = text[end[:-1] + 1]
-    power &= (gap == 1) | ((gap == 2) & ((sign == _MINUS) | (sign == _PLUS)))
+    dot, power = np.zeros((2, max(len(start) - 1, 0)), np.bool_)
+    gap = start[1:] - end[:-1]
+    near = np.flatnonzero(gap <= 2)
+    between, sign, gap = text[end[near]], text[end[near] + 1], gap[near]
+    dot[near] = (gap == 1) & (between == _DOT)
+    signed = (gap == 2) & ((sign == _MINUS) | (sign == _PLUS))
+    power[near] = (between | np.uint8(32) == _E) & ((gap == 1) | signed)
     link = dot | power
-    one = np.ones(len(start), np.bool_)
+    every = np.ones(len(start), np.bool_)
     if not link.any():
-        return start, end, one, one
+        return start, end, every, every
     first, last = np.r_[True, ~link], np.r_[~link, True]
     twice = np.flatnonzero((dot[1:] & link[:-1]) | (power[1:] & power[:-1])) + 1
-    simple = one[: int(first.sum())]
+    simple = every[: int(first.sum())]
     simple[np.cumsum(first)[twice] - 1] = False
     return start[first], end[last], last[first], simple
 
 
-def _mark_dates(
+def _dates(
     text: NDArray[np.uint8],
     at: NDArray[np.intp],
     start: NDArray[np.int64],
     end: NDArray[np.int64],
-    value: NDArray[np.bool_],
-) -> None:
-    """Mark the six numbers of each `time":"2025-11-30T10:15:00.5` whose year is at `at`."""
-    at = at[(at + len(_DATE) < len(start)) & (text[start[at] - 3] == _QUOTE)]
-    for back, letter in enumerate("emit", 4):
+) -> NDArray[np.intp]:
+    """The six numbers of each `time":"2025-11-30T10:15:00.5` whose year may be at `at`."""
+    at = at[at + len(_DATE) < len(start)]
+    for back, letter in enumerate('":"emit', 1):
         at = at[text[start[at] - back] == ord(letter)]
-    for i, (mark, length) in enumerate(_DATE):
-        follows = start[at + i + 1] - end[at + i] == (0 if mark == "-" else 1)
-        fits = (text[end[at + i]] | np.uint8(32)) == (ord(mark) | 32)
-        at = at[follows & fits & (end[at + i] - start[at + i] == length)]
-    for i in range(len(_DATE) + 1):
-        value[at + i] = True
+    for i, (mark, digits) in enumerate(_DATE):
+        apart = (start[at + i + 1] - end[at + i] == 1) & (end[at + i] - start[at + i] == digits)
+        at = at[apart & (text[end[at + i]] | np.uint8(32) == ord(mark) | 32)]
+    return (at[:, None] + np.arange(len(_DATE) + 1)).ravel()
 
 
 def integers(text: bytes, start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.uint64]:
