@@ -22,6 +22,13 @@ if TYPE_CHECKING:
     from fabricmon.simulate import Simulation
 
 
+def _names(_context: click.Context, _argument: click.Parameter, begun: str) -> list[str]:
+    """For the shell: scenarios whose name begins so."""
+    from fabricmon import simulate
+
+    return [row.name for row in simulate.catalogue() if row.name.startswith(begun)]
+
+
 @click.command(
     epilog=examples(
         "simulate --list",
@@ -30,7 +37,7 @@ if TYPE_CHECKING:
         "simulate incast-ib --serve devices/",
     )
 )
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=_names)
 @click.option("--list", "listing", is_flag=True, help="List every scenario.")
 @click.option("--seed", type=int, default=1, show_default=True, help="Seed of everything random.")
 @click.option("--ports", type=click.IntRange(min=1), help="About how many switch ports.")
