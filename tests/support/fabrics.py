@@ -8,7 +8,7 @@ import numpy as np
 
 from fabricmon.api import Context
 from fabricmon.diagnose import DiagnoseConfig, Diagnoser, Diagnosis
-from fabricmon.model.counters import BY_ID
+from fabricmon.model.counters import BY_ID, Scope
 from fabricmon.model.frame import Frame, Ratios
 from fabricmon.model.ports import PortTable
 from fabricmon.model.readings import State
@@ -94,6 +94,8 @@ class Run:
         self.queues = queues
         self.now_ns = 1_700_000_000 * SECOND
         self.alarms: dict[PortId, float] = {}
+        self.levels: dict[str, float] = {}
+        """More gauges that every port tells; values of single ports are given tick by tick."""
 
     def ticks(self, count: int, values: Values | None = None, **options: object) -> Diagnosis:
         """So many ticks with the same values; gives the last diagnosis."""
@@ -136,6 +138,10 @@ class Run:
                 out[self._row(port)] = value
             return out
 
+        def levels(scope: Scope, **more: float) -> dict[str, np.ndarray]:
+            told = {name: v for name, v in self.levels.items() if BY_ID[name].scope is scope}
+            return {name: filled(name, level) for name, level in {**more, **told}.items()}
+
         tx, rx = filled("tx_use", self.use), filled("rx_use", self.use)
         bytes_ = self.table.speed_bps / 8
         base = {
@@ -172,8 +178,11 @@ class Run:
             queue_rate,
             np.zeros(queue_rate.shape, np.uint64),
             np.zeros(queue_rate.shape, np.uint8),
-            {"oper_up": filled("oper_up", 1.0)},
-            {"queue_depth_bytes": filled("queue_depth_bytes", 1000.0)[:, None].repeat(q, 1)},
+            {"oper_up": filled("oper_up", 1.0), **levels(Scope.PORT)},
+            {
+                name: level[:, None].repeat(q, 1)
+                for name, level in levels(Scope.QUEUE, queue_depth_bytes=1000.0).items()
+            },
             np.full(n, self.interval_s, np.float32),
             age,
             ratios,

@@ -10,6 +10,7 @@ import numpy as np
 from fabricmon.diagnose.fabric.graph import SinkKind
 from fabricmon.diagnose.fabric.groups import single_destination
 from fabricmon.diagnose.fabric.lossless import Lossless
+from fabricmon.diagnose.fabric.settings import set_otherwise, settings
 from fabricmon.model.incident import Cause, Evidence, Finding, IncidentKind, Severity, Verdict
 from fabricmon.model.topology import Ecn
 
@@ -43,7 +44,9 @@ class LosslessMisconfig:
         "is asked to pause and goes on sending, its peer drops. lossless-drops: drops in the "
         "lossless class although pauses work. ecn-silent, ecn-late: a full queue at a switch that "
         "marks nothing, or next to nothing, while others mark. global-pause: 802.3x pause where "
-        "PFC is in use. wrong-priority: a host sends outside the lossless class of its job-mates."
+        "PFC is in use. wrong-priority: a host sends outside the lossless class of its job-mates. "
+        "Where devices tell their settings, a port that is set otherwise than most (pfc-off) or "
+        "than its peer (pfc-one-sided) is found before anything is lost."
     )
     discriminator: ClassVar[str] = (
         "Compared with the declared intent of the fabric and with what the neighbours do: a fabric "
@@ -55,8 +58,9 @@ class LosslessMisconfig:
         "the PFC threshold, headroom for the cable's length, trust mode."
     )
     limits: ClassVar[str] = (
-        "Wrong settings show only under load. ECN needs mark counters, wrong-priority needs "
-        "counters per queue. Where discards are counted per port only, other classes count too."
+        "Where devices do not tell their settings, wrong ones show only under load. ECN needs mark "
+        "counters, wrong-priority needs counters per queue. Where discards are counted per port "
+        "only, other classes count too."
     )
 
     def findings(self, view: FabricView) -> Sequence[Finding]:
@@ -64,9 +68,11 @@ class LosslessMisconfig:
         lossless = Lossless(view)
         if not lossless.exists or view.table.infiniband.all():
             return ()
+        dropping = list(self._dropping(view, lossless))
         return [
-            *self._dropping(view, lossless),
-            *self._unmarked(view),
+            *dropping,
+            *self._set_otherwise(view, lossless, {f.causes[0].device for f in dropping}),
+            *self._unmarked(view, lossless),
             *self._global_pause(view),
             *self._wrong_priority(view, lossless),
         ]
@@ -80,20 +86,47 @@ class LosslessMisconfig:
             rows = view.shape.rows_of(int(device))
             if counted[device] and asked[device] <= 0:
                 cause = view.device_cause(int(device), 0.9)
-                yield self._finding(view, "pfc-off", cause, _worst(rows, lossless.drops), rows)
+                shown = _worst(rows, lossless.drops)
+                yield self._dropped(view, lossless, "pfc-off", cause, shown, rows)
                 continue
             deaf = self._deaf(view, lossless, rows)
             if deaf is not None:
                 peer = int(view.shape.peer[deaf])
                 shown = [deaf, *_worst(rows, lossless.drops)]
-                finding = self._finding(view, "pfc-one-sided", view.cause(peer, 0.85), shown, rows)
+                cause = view.cause(peer, 0.85)
+                finding = self._dropped(view, lossless, "pfc-one-sided", cause, shown, rows)
                 stopped = view.evidence(peer, "stall", "as long as it was asked to pause")
                 yield replace(finding, evidence=(*finding.evidence, stopped))
                 continue
             shown = _worst(rows, lossless.drops)
             # a drop where pauses are sent is not another class's: those do not pause
             cause = view.cause(shown[0], 0.85 if lossless.asked[shown[0]] > 0 else 0.6)
-            yield self._finding(view, "lossless-drops", cause, shown, rows)
+            yield self._dropped(view, lossless, "lossless-drops", cause, shown, rows)
+
+    def _dropped(
+        self,
+        view: FabricView,
+        lossless: Lossless,
+        reason: str,
+        cause: Cause,
+        shown: Sequence[int],
+        rows: NDArray[np.intp],
+    ) -> Finding:
+        """With what the worst port is set to, where the device tells it."""
+        finding = self._finding(view, reason, cause, shown, rows)
+        told = settings(view, lossless.queues, shown[:1])
+        return replace(finding, evidence=(*finding.evidence, *told))
+
+    def _set_otherwise(
+        self, view: FabricView, lossless: Lossless, named: set[str]
+    ) -> Iterable[Finding]:
+        """Ports of other devices than `named` whose settings are wrong, before anything is lost."""
+        for reason, row in set_otherwise(view):
+            if view.table.ids[row].device in named:
+                continue
+            finding = self._finding(view, reason, view.cause(row, 0.8), [row], np.array([row]))
+            proof = settings(view, lossless.queues, [row, *view.shape.peer[[row]]])
+            yield replace(finding, severity=Severity.MILD, evidence=proof)
 
     @staticmethod
     def _deaf(view: FabricView, lossless: Lossless, rows: NDArray[np.intp]) -> int | None:
@@ -115,7 +148,7 @@ class LosslessMisconfig:
         weight = lossless.asked_share[suspects] * np.nan_to_num(view.levels.now("rx_use")[suspects])
         return int(suspects[np.argmax(weight + lossless.ingress_drops[suspects])])
 
-    def _unmarked(self, view: FabricView) -> Iterable[Finding]:
+    def _unmarked(self, view: FabricView, lossless: Lossless) -> Iterable[Finding]:
         """Full queues at a device that does not mark while others do."""
         if view.intent.ecn is Ecn.OFF:
             return
@@ -130,7 +163,9 @@ class LosslessMisconfig:
                     continue
                 others = marks_known & (view.shape.node != view.shape.node[row])
                 if wanted or (share[others] >= _MARKS_ELSEWHERE).any():
-                    yield self._ecn_finding(view, sink, row)
+                    finding = self._ecn_finding(view, sink, row)
+                    told = settings(view, lossless.queues, [row])
+                    yield replace(finding, evidence=(*finding.evidence, *told))
 
     def _ecn_finding(self, view: FabricView, sink: Sink, row: int) -> Finding:
         device = int(view.shape.node[row])

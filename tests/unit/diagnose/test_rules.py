@@ -93,15 +93,26 @@ def test_a_full_way_beside_an_idle_one_is_an_imbalance() -> None:
     assert {(v.device, v.port) for v in found.victims} == set(hosts)
 
 
-def test_a_link_that_goes_down_twice_flaps_and_once_does_not() -> None:
-    """One down is an event of the day; the second within a score of polls is an incident."""
+def test_a_link_that_goes_down_twice_flaps_and_once_is_a_bad_cable() -> None:
+    """The first down that nobody ordered is told; with the second it becomes flapping."""
     run = calm(leaf_spine())
     port = PortId("leaf2", "u1")
     run.tick({"link_downed": {port: 1.0}})
-    assert not run.ticks(5).open
+    once = only(run, None, 2)
+    assert (once.kind, once.reason) == (IncidentKind.DEGRADED_LINK, "link-down")
     run.tick({"link_downed": {port: 1.0}})
-    found = only(run, None, 2)
+    found = only(run, None, 6)
     assert found.kind is IncidentKind.FLAPPING_LINK
+    assert found.id == once.id
+
+
+def test_a_link_that_stays_down_for_a_while_is_somebody_at_work() -> None:
+    """Down over several polls and up again: maintenance, or a device that restarts."""
+    run = calm(leaf_spine())
+    port = PortId("leaf2", "u1")
+    run.tick({"link_downed": {port: 1.0}, "oper_up": {port: 0.0}})
+    run.ticks(3, {"oper_up": {port: 0.0}})
+    assert not run.ticks(4).open
 
 
 @pytest.mark.parametrize("paused", [True, False])
@@ -158,6 +169,64 @@ def test_a_port_that_is_asked_and_does_not_stop_is_one_sided() -> None:
     assert (found.kind, found.reason) == (IncidentKind.LOSSLESS_MISCONFIG, "pfc-one-sided")
     assert found.cause is not None
     assert {(found.cause.device, found.cause.port)} & {deaf, ingress}
+
+
+def told(found: Incident) -> dict[tuple[str, str, str], tuple[float, str]]:
+    """Evidence of settings: (device, port, counter) -> value and unit."""
+    names = {"no_drop", "xoff_bytes", "headroom_bytes", "pfc_enabled", "peer_pfc_enabled"}
+    return {
+        (e.device, e.port, e.counter): (e.value, e.unit)
+        for e in found.evidence
+        if e.counter in names
+    }
+
+
+def test_a_port_that_is_set_to_drop_among_others_is_pfc_off_before_it_drops() -> None:
+    """Most ports say no-drop for the lossless queue: the one that does not is the cause."""
+    run = calm(leaf_spine(intent=ROCE))
+    run.levels = {"no_drop": 1.0, "xoff_bytes": 36_352.0}
+    assert not run.ticks(8).open
+    found = only(run, {"no_drop": {SINK: 0.0}})
+    assert (found.kind, found.reason) == (IncidentKind.LOSSLESS_MISCONFIG, "pfc-off")
+    assert (found.severity, found.cause.port if found.cause else "") == (Severity.MILD, SINK.port)
+    assert told(found)[*SINK, "no_drop"] == (0, "bool in queue 3")
+    assert told(found)[*SINK, "xoff_bytes"] == (36_352, "bytes in queue 3")
+    everywhere = calm(leaf_spine(intent=ROCE))
+    everywhere.levels = {"no_drop": 0.0}
+    assert not everywhere.ticks(8).open, "numbers that may mean something else prove nothing"
+    undeclared = calm(leaf_spine())
+    undeclared.levels = {"no_drop": 1.0}
+    assert not undeclared.ticks(8, {"no_drop": {SINK: 0.0}}).open
+
+
+def test_a_port_without_pfc_whose_peer_has_it_is_one_sided_before_anything_is_lost() -> None:
+    """The cause is the end where it is off, whichever end tells."""
+    for values in (
+        {"pfc_enabled": {FEED: 0.0}},
+        {"peer_pfc_enabled": {PortId("leaf0", "u0"): 0.0}},
+    ):
+        run = calm(leaf_spine(intent=ROCE))
+        run.levels = {"pfc_enabled": 1.0, "peer_pfc_enabled": 1.0}
+        found = only(run, values)
+        assert (found.kind, found.reason) == (IncidentKind.LOSSLESS_MISCONFIG, "pfc-one-sided")
+        assert found.cause is not None
+        assert (found.cause.device, found.cause.port) == FEED
+        assert (0.0, "bool") in told(found).values()
+
+
+def test_what_a_dropping_port_is_set_to_is_evidence() -> None:
+    """Headroom in use and the threshold stand beside the drops."""
+    run = calm(leaf_spine(intent=ROCE))
+    run.levels = {"headroom_bytes": 0.0, "xoff_bytes": 36_352.0, "no_drop": 1.0}
+    drops = {
+        "queue_discards": {SINK: 5_000.0},
+        "tx_discards": {SINK: 5_000.0},
+        "headroom_bytes": {SINK: 19_000.0},
+    }
+    evidence = told(only(run, drops))
+    assert evidence[*SINK, "headroom_bytes"] == (19_000, "bytes in queue 3")
+    assert evidence[*SINK, "xoff_bytes"] == (36_352, "bytes in queue 3")
+    assert evidence[*SINK, "no_drop"] == (1, "bool in queue 3")
 
 
 def job_of(hosts: int = 8) -> tuple[Job, ...]:
