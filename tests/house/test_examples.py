@@ -87,10 +87,12 @@ def _parsed(text: str) -> click.Context:
     """The command line, by click's own parser; paths and names in capitals are placeholders."""
     words = shlex.split(text, comments=True)
     words = words[words.index("fabricmon") + 1 :] if "fabricmon" in words else words[1:]
-    command = main.get_command(click.Context(main), words[0])
+    root = click.Context(main)
+    named = not words[0].startswith("-")
+    command = main.get_command(root, words[0].replace("COMMAND", "run")) if named else main
     assert command is not None, f"no command {words[0]}"
     context = click.Context(command, info_name=words[0])
-    given, _, order = command.make_parser(context).parse_args(words[1:])
+    given, _, order = command.make_parser(context).parse_args(words[named:])
     for parameter in order:
         value = given.get(parameter.name or "")
         if isinstance(parameter.type, click.Choice) and isinstance(value, str):
