@@ -81,6 +81,15 @@ class FabricConfig(Settings):
     topology: TopologyConfig = TopologyConfig()
 
 
+class LabelsConfig(Settings):
+    """Which label of an inventory's entry has what."""
+
+    name: str = "name"
+    address: str = "address"
+    credential: str = "credential"
+    mapping: str = "mapping"
+
+
 class TargetConfig(Settings):
     """One address to poll, or a list of them kept elsewhere (`file_sd`, `http_sd`)."""
 
@@ -92,6 +101,9 @@ class TargetConfig(Settings):
     address: str = ""
     file_sd: list[str] = []
     http_sd: str = ""
+    http_sd_authorization: Secret | None = None
+    """What to send as `Authorization` with `http_sd`, such as `Token …` for NetBox."""
+    labels: LabelsConfig = LabelsConfig()
     credential: str = ""
     mapping: str = ""
     options: dict[str, Any] = {}
@@ -103,6 +115,10 @@ class TargetConfig(Settings):
             raise ValueError("give exactly one of address, file_sd, http_sd")
         if self.name and not self.address:
             raise ValueError("`name` goes with `address`; discovered targets bring their own")
+        if self.labels != LabelsConfig() and self.address:
+            raise ValueError("`labels` goes with file_sd and http_sd")
+        if self.http_sd_authorization and not self.http_sd:
+            raise ValueError("`http_sd_authorization` goes with `http_sd`")
         return self
 
 
@@ -193,6 +209,14 @@ class ClusterConfig(Settings):
     ca_file: Path | None = None
 
 
+class StateConfig(Settings):
+    """Keep what a restart should not lose: window, baselines, open incidents, last readings."""
+
+    directory: Path
+    every: Duration = 300.0
+    """Saved this often, when incidents open or close (at most once a minute), and at the stop."""
+
+
 class MaintenanceConfig(Settings):
     """A window of planned work: incidents there are kept and marked, alerts are not fired."""
 
@@ -223,6 +247,7 @@ class Config(Settings):
     detect: dict[str, Any] = {}
     diagnose: dict[str, Any] = {}
     record: RecordConfig | None = None
+    state: StateConfig | None = None
     cluster: ClusterConfig | None = None
     web: dict[str, Any] = {}
     log: LogConfig = LogConfig()

@@ -2,8 +2,8 @@
 
 Elsewhere means `file_sd` files and `http_sd` answers, in Prometheus' own format:
 a list of groups, `{"targets": ["leaf1:161"], "labels": {"name": "leaf1", "credential": "ro"}}`.
-The labels `name` (for a group of one), `credential` and `mapping` are ours; others are ignored, so
-that a file made for Prometheus serves as it is.
+The labels `name` and `address` (for a group of one), `credential` and `mapping` are ours, or what
+`labels:` says is; others are ignored, so that a list made for Prometheus serves as it is.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from fabricmon.errors import ConfigError
 from fabricmon.settings import Settings, validate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
-    from fabricmon.config import TargetConfig
+    from fabricmon.config import LabelsConfig, TargetConfig
     from fabricmon.yamlfile import Document
 
 _MAX_ANSWER = 16 << 20
@@ -63,34 +63,40 @@ def entries(
         if not files and not glob.has_magic(pattern):
             raise document.error(f"{pattern} does not exist", (*at, "file_sd"))
         for name in files:
-            yield from _groups(yamlfile.load(Path(name)))
+            yield from _groups(yamlfile.load(Path(name)), written.labels)
     if written.http_sd and fetch:
-        text = _get(written.http_sd, document, (*at, "http_sd"))
-        yield from _groups(yamlfile.loads(text, file=written.http_sd))
+        text = _get(written, document, (*at, "http_sd"))
+        yield from _groups(yamlfile.loads(text, file=written.http_sd), written.labels)
 
 
-def _groups(document: Document) -> Iterator[Entry]:
+def _groups(document: Document, labels: LabelsConfig) -> Iterator[Entry]:
+    """The entries of an inventory; `labels` says what its labels are called."""
     data = document.data if document.data is not None else []
     if not isinstance(data, list):
         raise document.error("an inventory is a list of {targets, labels}")
     for i, item in enumerate(data):
         group = validate(_Group, document, item, (i,))
-        if "name" in group.labels and len(group.targets) > 1:
-            raise document.error("`name` fits a group of one target", (i, "labels", "name"))
-        for address in group.targets:
-            yield Entry(
-                group.labels.get("name", address),
-                address,
-                group.labels.get("credential", ""),
-                group.labels.get("mapping", ""),
-            )
+        said = {
+            what: group.labels[label]
+            for what, label in labels.model_dump().items()
+            if label in group.labels
+        }
+        for what in said.keys() & {"name", "address"}:
+            if len(group.targets) > 1:
+                raise document.error(f"`{what}` fits a group of one target", (i, "labels"))
+        for target in group.targets:
+            yield Entry(**{"name": target, "address": target, **said})
 
 
-def _get(url: str, document: Document, at: tuple[str | int, ...]) -> str:
+def _get(written: TargetConfig, document: Document, at: tuple[str | int, ...]) -> str:
+    url, secret = written.http_sd, written.http_sd_authorization
+    shown = secret.reveal() if secret else ""
+    if not shown.isprintable() or not shown.isascii():
+        raise document.error("the authorization cannot be a header", at)
     if not url.startswith(("http://", "https://")):
         raise document.error("an address begins with http:// or https://", at)
     try:
-        body = _body(url)
+        body = _body(url, {"Authorization": shown} if shown else {})
     except (OSError, ValueError, HTTPException) as error:
         raise document.error(f"{url}: {error}", at) from error
     try:
@@ -99,7 +105,7 @@ def _get(url: str, document: Document, at: tuple[str | int, ...]) -> str:
         raise ConfigError("not UTF-8", file=url) from error
 
 
-def _body(url: str) -> bytes:
+def _body(url: str, headers: Mapping[str, str]) -> bytes:
     """What an inventory answers. Redirects are errors: they could send us anywhere.
 
     Raises `OSError`, `ValueError` or `HTTPException`.
@@ -113,7 +119,8 @@ def _body(url: str) -> bytes:
         alarm = threading.Timer(_TIMEOUT_S, _hang_up, (connection.sock, ran_out))
         alarm.start()
         try:
-            return _answer(connection, place._replace(scheme="", netloc="", fragment="").geturl())
+            path = place._replace(scheme="", netloc="", fragment="").geturl()
+            return _answer(connection, path, headers)
         except (OSError, ValueError, HTTPException) as error:
             if ran_out.is_set():
                 raise TimeoutError(f"no whole answer within {_TIMEOUT_S:g} s") from error
@@ -128,8 +135,8 @@ def _hang_up(channel: socket.socket, ran_out: threading.Event) -> None:
         socket.socket.shutdown(channel, socket.SHUT_RDWR)
 
 
-def _answer(connection: HTTPConnection, path: str) -> bytes:
-    connection.request("GET", path or "/", headers={"Accept": "application/json"})
+def _answer(connection: HTTPConnection, path: str, headers: Mapping[str, str]) -> bytes:
+    connection.request("GET", path or "/", headers={"Accept": "application/json", **headers})
     with connection.getresponse() as answer:
         if answer.status != HTTPStatus.OK:
             raise ValueError(f"HTTP {answer.status} {answer.reason}")

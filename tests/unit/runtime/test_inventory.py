@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from fabricmon import app, yamlfile
 from fabricmon.config import TargetConfig
@@ -21,11 +23,13 @@ _DOCUMENT = yamlfile.loads("targets: []", file="fabricmon.yaml")
 
 
 @contextmanager
-def _server(answer: bytes) -> Iterator[str]:
-    """Answers every request with these bytes, whatever they are."""
+def _server(answer: bytes, heard: list[bytes] | None = None) -> Iterator[str]:
+    """Answers every request with these bytes, whatever they are; `heard` gets its headers."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            if heard is not None:
+                heard.append(self.headers.as_bytes().replace(b"\n", b"\r\n"))
             self.wfile.write(answer)
 
         def log_message(self, *_: object) -> None:
@@ -65,6 +69,55 @@ def test_http_sd() -> None:
     body = b'[{"targets": ["leaf1"]}]'
     with _server(b"HTTP/1.0 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)) as url:
         assert [Entry("leaf1", "leaf1")] == _entries(http_sd=url)
+
+
+def test_netbox(tmp_path: Path) -> None:
+    """Its plug-in's labels are taken as `labels` says; it is shown a token, which never prints."""
+    (tmp_path / "token").write_text("Token canary\n")
+    device = {
+        "targets": ["leaf1"],
+        "labels": {
+            "__meta_netbox_name": "leaf1",
+            "__meta_netbox_primary_ip": "192.0.2.1",
+            "__meta_netbox_platform_slug": "arista",
+        },
+    }
+    bare = {"targets": ["leaf2.example"], "labels": {}}
+    body = json.dumps([device, bare]).encode()
+    heard: list[bytes] = []
+    answer = b"HTTP/1.0 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+    written = {
+        "http_sd_authorization": {"file": tmp_path / "token"},
+        "labels": {
+            "address": "__meta_netbox_primary_ip",
+            "mapping": "__meta_netbox_platform_slug",
+        },
+    }
+    with _server(answer, heard) as url:
+        assert _entries(http_sd=url, **written) == [
+            Entry("leaf1", "192.0.2.1", "", "arista"),
+            Entry("leaf2.example", "leaf2.example"),
+        ]
+    assert b"Authorization: Token canary\r\n" in heard[0]
+    (tmp_path / "token").write_text("wrong\nline")
+    with _server(answer) as url, pytest.raises(ConfigError) as caught:
+        _entries(http_sd=url, **written)
+    assert "wrong" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"address": "x", "labels": {"name": "hostname"}},
+        {"address": "x", "http_sd_authorization": {"env": "X"}},
+        {"file_sd": ["x"], "labels": {"speed": "y"}},
+    ],
+    ids=str,
+)
+def test_what_does_not_go_together_is_refused(wrong: dict[str, object]) -> None:
+    """Labels and authorization belong to inventories, and only known things have labels."""
+    with pytest.raises(ValidationError):
+        _entries(**wrong)
 
 
 @pytest.mark.parametrize(
