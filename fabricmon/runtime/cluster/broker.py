@@ -197,7 +197,7 @@ class Broker:
     async def keys(self, bucket: str) -> dict[str, Kept]:
         """Every key of a bucket as it stands now."""
         with _errors():
-            kv = await self._key_value(bucket)
+            kv = self._key_value(bucket)
             watcher = await kv.watchall(ignore_deletes=True, inactive_threshold=5)
             found: dict[str, Kept] = {}
             try:
@@ -212,7 +212,7 @@ class Broker:
         from nats.js.errors import KeyNotFoundError  # noqa: PLC0415 - see `connect`
 
         with _errors():
-            kv = await self._key_value(bucket)
+            kv = self._key_value(bucket)
             try:
                 entry = await kv.get(key)
             except KeyNotFoundError:
@@ -224,7 +224,7 @@ class Broker:
         from nats.js.errors import KeyWrongLastSequenceError  # noqa: PLC0415 - see `connect`
 
         with _errors():
-            kv = await self._key_value(bucket)
+            kv = self._key_value(bucket)
             try:
                 return int(await kv.update(key, value, last=last))
             except KeyWrongLastSequenceError:
@@ -233,16 +233,15 @@ class Broker:
     async def put(self, bucket: str, key: str, value: bytes) -> int:
         """Write a key, whatever it was. Gives its revision."""
         with _errors():
-            kv = await self._key_value(bucket)
+            kv = self._key_value(bucket)
             return int(await kv.put(key, value))
 
     async def purge(self, bucket: str, key: str) -> None:
-        """Forget a key."""
+        """Forget a key without a trace: a marker would keep it from being new again."""
         with _errors():
-            kv = await self._key_value(bucket)
-            await kv.purge(key)
+            await self._jetstream().purge_stream(f"KV_{bucket}", subject=f"$KV.{bucket}.{key}")
 
-    async def _key_value(self, bucket: str) -> Any:
+    def _key_value(self, bucket: str) -> Any:
         from nats.js.kv import KeyValue  # noqa: PLC0415 - see `connect`
 
         pre = f"$KV.{bucket}."

@@ -106,8 +106,10 @@ class Unpacker:
                 use_threads=False
             )  # waking them costs more than it gives
             with pa.ipc.open_stream(body, options=options) as stream:
+                if not stream.schema.equals(schema("")):
+                    raise FormatError("not a recording of this version")
                 items = [item for batch in stream for item in Decoder("message").items(batch)]
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, ValueError) as error:
             raise FormatError(f"not a recording: {error}") from error
         if len(items) != 1:
             raise FormatError(f"{len(items)} items in a message")

@@ -34,8 +34,8 @@ class SharedConfig:
         self._known = _NOTHING
         """What the bucket holds: the config, its digest, and digests of all that were told."""
         self._file: dict[str, Any] = {}
-        self._mark = ""
-        """Digest of this worker's file when it was last read."""
+        self._mark = self._applied = ""
+        """Digests of this worker's file when it was last read, and of what it runs by."""
         self._news = False
 
     def merged(self, document: Document) -> Document:
@@ -46,18 +46,20 @@ class SharedConfig:
         self._news |= bool(self._mark) and mark != self._mark
         self._file, self._mark = shared, mark
         if not self._known["digest"] or self._is_news() or mark == self._known["digest"]:
+            self._applied = mark
             return document
+        self._applied = self._known["digest"]
         return Document(f"{document.file} (the cluster's)", {**self._known["data"], **own}, {})
 
     def _is_news(self) -> bool:
         return self._news or self._mark not in self._known["seen"]
 
     async def sync(self) -> bool:
-        """Tell the cluster if the file is news, else look. True: its config is another now.
+        """Tell the cluster if the file is news, else look. True: it is not what runs here.
 
         Raises `BrokerError`.
         """
-        broker, before = self._broker, self._known["digest"] or self._mark
+        broker = self._broker
         kept = await broker.get(broker.state, _KEY)
         self._known = orjson.loads(kept.value) if kept else _NOTHING
         if self._is_news() and self._mark:
@@ -69,7 +71,7 @@ class SharedConfig:
             if await broker.swap(broker.state, _KEY, value, kept.revision if kept else 0) is None:
                 return False  # somebody was faster; the next look shows whose it is
             self._known, self._news = told, False
-        return bool(self._known["digest"] != before)
+        return bool(self._known["digest"] != self._applied)
 
 
 def _split(data: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
