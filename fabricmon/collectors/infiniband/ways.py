@@ -32,6 +32,8 @@ _SWEEP_SHARE = 20
 """A sweep is repeated no sooner than this many times its own length."""
 _HASTY_SWEEP_SHARE = 1
 """The same while nodes are missing: they may be back, or somewhere else."""
+_NEWS_SWEEP_SHARE = 4
+"""The same where counters tell that links have changed, which a flapping one does for ever."""
 _HASTY_SWEEPS = 5
 """How often so, until the same nodes are looked for no more often than all others."""
 _SLOWEST_WINDOW = 8
@@ -143,7 +145,7 @@ class NativeWay(Way):
         self._clock, self._config = context.clock, config
         self._counters = Counters(target.name, pump, config.groups)
         self._sweep_due: float | None = None
-        self._sweep_soonest = 0.0
+        self._sweep_soonest = self._news_soonest = 0.0
         self._trouble: tuple[frozenset[int], int] = (frozenset(), 0)
         self._hasty_left = 0
         self._window = config.window
@@ -158,6 +160,7 @@ class NativeWay(Way):
         now = self._clock.monotonic()
         self._sweep_due = now + max(self._config.rediscover, (now - begun) * _SWEEP_SHARE)
         self._sweep_soonest = now + (now - begun) * _HASTY_SWEEP_SHARE
+        self._news_soonest = now + (now - begun) * _NEWS_SWEEP_SHARE
 
     async def poll(self) -> Poll:
         """Every port's counters; a sweep first where one is due or the last poll missed a node."""
@@ -192,6 +195,8 @@ class NativeWay(Way):
         if self._hasty_left and (outcome.moved or self.known.silent):
             self._hasty_left -= 1
             self._sweep_due = self._sweep_soonest
+        elif outcome.relinked and self._sweep_due is not None:
+            self._sweep_due = min(self._sweep_due, self._news_soonest)
 
     def _pace(self, outcome: Outcome) -> None:
         """Fewer datagrams on the wire while ports drop management packets, then slowly more."""

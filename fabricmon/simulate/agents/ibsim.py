@@ -136,7 +136,7 @@ class IbsimAgent:
 
     def mend(self, guid: int, port: int) -> None:
         """Put it back."""
-        self._image.down.discard((guid, port))
+        self._image.pulled.discard((guid, port))
         self._rewire()
 
     def silence(self, *guids: int) -> None:

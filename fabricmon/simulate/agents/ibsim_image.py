@@ -72,8 +72,10 @@ class SubnetImage:
         self.nodes = list(fabric.nodes.values())
         self.index = {node.guid: i for i, node in enumerate(self.nodes)}
         self.places = [(node, number) for node in self.nodes for number in port_numbers(node)]
-        self.down: set[tuple[int, int]] = set()
-        """(GUID, port) of cables that are pulled."""
+        self.pulled: set[tuple[int, int]] = set()
+        """(GUID, port) of cables that were pulled by hand; they stay so whatever is fed."""
+        self._down: set[tuple[int, int]] = set()
+        """(GUID, port) of links that are down by what was fed."""
         sizes = [len(port_numbers(node)) for node in self.nodes]
         self._first = np.concatenate([[0], np.cumsum(sizes)]).astype(int).tolist()
         labels = name_nodes(self.nodes)
@@ -121,8 +123,8 @@ class SubnetImage:
             if port is None or port.peer is None:
                 continue
             end = (node.guid, number)
-            if gauge == "oper_up" and (level > 0) == (end in self.down):
-                (self.down.discard if level > 0 else self.down.add)(end)
+            if gauge == "oper_up" and (level > 0) == (end in self._down):
+                (self._down.discard if level > 0 else self._down.add)(end)
                 self._static.clear()
             elif gauge == "speed_bps" and level > 0 and level != port.speed_bps:
                 port.width, port.speed = width_and_speed(level)
@@ -130,7 +132,7 @@ class SubnetImage:
 
     def pull(self, guid: int, port: int) -> None:
         """Pull a cable: both ends are down, and count it as devices do."""
-        self.down.add((guid, port))
+        self.pulled.add((guid, port))
         peer = self.fabric.nodes[guid].ports[port].peer
         ends = {(node.guid, number): row for row, (node, number) in enumerate(self.places)}
         for end in ((guid, port), peer):
@@ -228,7 +230,7 @@ class SubnetImage:
 
     def broken(self) -> list[list[int]]:
         """[node, port] of pulled cables."""
-        return [[self.index[guid], port] for guid, port in self.down]
+        return [[self.index[guid], port] for guid, port in self._down | self.pulled]
 
     # How it is encoded
 
@@ -246,7 +248,8 @@ class SubnetImage:
         port = node.ports.get(number)
         management = node.kind == "switch" and number == 0
         linked = port is not None and port.peer is not None and port.peer[0] in self.index
-        cut = (node.guid, number) in self.down or (linked and port and port.peer in self.down)
+        ends = {(node.guid, number), port.peer if linked and port else None}
+        cut = not ends.isdisjoint(self._down | self.pulled)
         up = management or (linked and not cut)
         width = _WIDTHS.get(port.width, 2) if port is not None and up else 2
         speed = port.speed if port is not None and up else "SDR"

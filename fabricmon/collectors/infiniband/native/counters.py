@@ -38,6 +38,8 @@ _ERRORS_IN_EXTENDED = 1 << 1
 _GUID = [f for f in mad.NODE_INFO_FIELDS if f.name == "Guid"]
 _ASKED_AGAIN = 64
 """Silent nodes that are looked for at one poll."""
+_LOOKED_AT = 256
+"""Ports of one kind whose state is asked at one poll; where more have changed a sweep tells."""
 
 
 @dataclass(slots=True)
@@ -47,7 +49,9 @@ class Outcome:
     batches: tuple[ReadingBatch, ...] = ()
     lost: dict[Reason, int] = field(default_factory=dict)
     moved: bool = False
-    """Somebody else answers at a LID, or nobody, or a link went down: look again soon."""
+    """Somebody else answers at a LID, or nobody: look again before the next poll."""
+    relinked: bool = False
+    """A link went down, or one that was down carries packets."""
     read: int = 0
     """Ports that were read."""
     dropped: int = 0
@@ -138,8 +142,15 @@ class Counters:
         replies = await self._pump.exchange(plan.requests, window)
         now_ns = clock.now_ns()
         mine = self._identified(plan, replies, outcome)
-        batches = [self._batch(p, replies, mine, now_ns, outcome) for p in plan.profiles]
-        outcome.batches = tuple(batches)
+        for profile in plan.profiles:
+            values, state = _read(profile, replies, mine)
+            news = profile.news(values, state)
+            if len(news):
+                outcome.relinked = True
+                await self._look(plan, profile, news[:_LOOKED_AT])
+            outcome.batches += (
+                self._batch(profile, replies, mine, (values, state), now_ns, outcome),
+            )
         for at, fields in plan.dropped:
             counts = mad.decode(replies.mads[at][:, mad.DATA :], fields)
             outcome.dropped += int(counts[:, replies.good[at]].sum(dtype=np.uint64))
@@ -160,7 +171,8 @@ class Counters:
         usable = lids[(lids > 0) & (lids < UNICAST_LIDS.stop)]
         if not len(usable):
             return False
-        replies = await self._pump.exchange(_identities(usable), brief=True)
+        mads = mad.requests(mad.SMI_LID, mad.NODE_INFO, np.zeros(len(usable), np.uint32))
+        replies = await self._pump.exchange(_of_nodes(mads, usable), brief=True)
         return bool(replies.good.any())
 
     def _identified(self, plan: Plan, replies: Replies, outcome: Outcome) -> NDArray[np.bool_]:
@@ -172,32 +184,27 @@ class Counters:
         # Where subnet management is not allowed to us nobody answers; then counts are believed.
         return np.ones_like(mine) if not answered.any() else mine | ~answered
 
+    async def _look(self, plan: Plan, profile: Profile, rows: NDArray[np.intp]) -> None:
+        """Ask ports for state and speed, to be told with the counts that say a link changed."""
+        asked = next(iter(profile.at.values()))[rows]
+        numbers = plan.requests.mads[asked, mad.DATA + 1].astype(np.uint32)
+        mads = mad.requests(mad.SMI_LID, mad.PORT_INFO, numbers)
+        lids = plan.requests.lids[asked]
+        replies = await self._pump.exchange(_of_nodes(mads, lids), brief=True)
+        infos = mad.decode(replies.mads[:, mad.DATA :], mad.PORT_INFO_FIELDS)
+        for k in np.flatnonzero(replies.good).tolist():
+            profile.note(int(rows[k]), mad.port_of(int(numbers[k]), infos[:, k]))
+
     def _batch(
         self,
         profile: Profile,
         replies: Replies,
         mine: NDArray[np.bool_],
+        counts: tuple[NDArray[np.uint64], NDArray[np.uint8]],
         now_ns: int,
         outcome: Outcome,
     ) -> ReadingBatch:
-        n = len(profile.ports)
-        values = np.zeros((len(profile.columns), n), np.uint64)
-        state = np.full(values.shape, State.UNSUPPORTED, np.uint8)
         ours = mine[profile.node]
-        for group, at in profile.at.items():
-            mads, good = replies.mads[at], replies.good[at] & ours
-            refused = (replies.states[at] == 0) & (mad.status(mads) != 0) & ours
-            wanted = [
-                (k, BY_NAME[group][choice.field])
-                for k, choice in enumerate(profile.choices)
-                if choice.supported and choice.group == group
-            ]
-            rows = [k for k, _ in wanted]
-            values[rows] = mad.decode(mads[:, mad.DATA :], [f for _, f in wanted]) * good
-            state[rows] = np.where(
-                good, State.OK, np.where(refused, State.UNSUPPORTED, State.MISSING)
-            )
-        outcome.moved |= profile.fell(values, state)
         first = next(iter(profile.at.values()))
         _count_lost(replies, first, ours, outcome)
         outcome.read += int((ours & replies.good[first]).sum())
@@ -208,8 +215,7 @@ class Counters:
             self._target,
             profile.ports,
             profile.columns,
-            values,
-            state,
+            *counts,
             times,
             (OPER_UP, SPEED),
             gauges,
@@ -230,11 +236,31 @@ class Counters:
                     self._plan = None
 
 
-def _identities(lids: NDArray[np.uint16]) -> Requests:
-    """Who answers at each LID?"""
+def _of_nodes(mads: NDArray[np.uint8], lids: NDArray[np.uint16]) -> Requests:
+    """Requests to subnet management by LID."""
     n = len(lids)
-    mads = mad.requests(mad.SMI_LID, mad.NODE_INFO, np.zeros(n, np.uint32))
     return Requests(mads, np.ones(n, np.uint8), lids, np.arange(n + 1, dtype=np.uint32))
+
+
+def _read(
+    profile: Profile, replies: Replies, mine: NDArray[np.bool_]
+) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
+    """Counts of every port of a profile and what is known of each: (uint64[K,N], uint8[K,N])."""
+    values = np.zeros((len(profile.columns), len(profile.ports)), np.uint64)
+    state = np.full(values.shape, State.UNSUPPORTED, np.uint8)
+    ours = mine[profile.node]
+    for group, at in profile.at.items():
+        mads, good = replies.mads[at], replies.good[at] & ours
+        refused = (replies.states[at] == 0) & (mad.status(mads) != 0) & ours
+        wanted = [
+            (k, BY_NAME[group][choice.field])
+            for k, choice in enumerate(profile.choices)
+            if choice.supported and choice.group == group
+        ]
+        rows = [k for k, _ in wanted]
+        values[rows] = mad.decode(mads[:, mad.DATA :], [f for _, f in wanted]) * good
+        state[rows] = np.where(good, State.OK, np.where(refused, State.UNSUPPORTED, State.MISSING))
+    return values, state
 
 
 def _count_lost(

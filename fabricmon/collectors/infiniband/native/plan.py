@@ -20,11 +20,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fabricmon.collectors.infiniband.known import KnownFabric
-    from fabricmon.formats.ibfabric import IbNode
+    from fabricmon.formats.ibfabric import IbNode, IbPort
     from fabricmon.mappings import infiniband
     from fabricmon.model.readings import Column
 
 BY_NAME = {group: {f.name: f for f in fields} for group, fields in mad.FIELDS.items()}
+
+_NEWS = ("link_downed", "link_recoveries", "rx_packets")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +50,29 @@ class Profile:
     node: NDArray[np.intp]
     """Which asked node each port belongs to."""
     gauges: NDArray[np.float64]
-    downs: NDArray[np.uint64] | None = None
-    """How often each link had gone down by the last poll."""
+    before: NDArray[np.uint64] | None = None
+    """What the last poll read of `_NEWS`."""
 
-    def fell(self, values: NDArray[np.uint64], state: NDArray[np.uint8]) -> bool:
-        """Whether a link has gone down since the last poll."""
-        k = next(k for k, column in enumerate(self.columns) if column.counter.id == "link_downed")
-        read, before = state[k] == State.OK, self.downs
-        self.downs = np.where(read, values[k], 0 if before is None else before)
-        return before is not None and bool((read & (values[k] > before)).any())
+    def news(self, values: NDArray[np.uint64], state: NDArray[np.uint8]) -> NDArray[np.intp]:
+        """Ports whose link has changed since the last poll.
+
+        It went down, or was trained anew, or counts as down and carries packets.
+        """
+        by_id = {column.counter.id: k for k, column in enumerate(self.columns)}
+        rows = [by_id[name] for name in _NEWS]
+        read, before = state[rows] == State.OK, self.before
+        self.before = np.where(read, values[rows], 0 if before is None else before)
+        if before is None:
+            return np.zeros(0, np.intp)
+        *changed, received = (self.before > before) & read
+        return np.flatnonzero(np.any(changed, axis=0) | received & (self.gauges[0] == 0))
+
+    def note(self, row: int, port: IbPort) -> None:
+        """State and speed of one port, as it tells them itself."""
+        bps = self.gauges[1, row]
+        self.gauges[0, row] = bool(port.up)
+        # FDR10 calls itself QDR here: only a sweep can tell them apart.
+        self.gauges[1, row] = bps if port.speed == "QDR" and bps else port.speed_bps or np.nan
 
 
 @dataclass(slots=True)
