@@ -204,7 +204,9 @@ class Guard:
         book.failures_in_row += 1
         book.failures[reason.value] = book.failures.get(reason.value, 0) + 1
         book.last_error = message
-        book.skip = self._backoff(target.name, book.failures_in_row)
+        # Where devices send by themselves, asking costs nothing, and back-off is the collector's.
+        if not getattr(self.collector, "pushed_to", False):
+            book.skip = self._backoff(target.name, book.failures_in_row)
         report.metrics.poll_failures.labels(self.kind, reason.value).inc()
         report.emit(Event.POLL_FAILED, target.name, reason=reason.value, error=message)
         now = self._context.clock.now_ns()

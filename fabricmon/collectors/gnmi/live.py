@@ -74,6 +74,8 @@ class GnmiCollector:
     """Keeps sessions; hands over what they heard."""
 
     Config: ClassVar[type[Settings]] = GnmiConfig
+    pushed_to = True
+    """Tells the guard that a poll only looks at what came: recovery shows at the next one."""
 
     def __init__(self, config: GnmiConfig, targets: Sequence[Target], context: Context) -> None:
         """Store; nothing is connected before `start`."""

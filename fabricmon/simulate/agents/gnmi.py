@@ -44,7 +44,8 @@ class GnmiAgent:
         self._paths = GnmiPaths.load(mapping)
         self._writer = GnmiWriter(self._paths)
         self._users = dict(users or {})
-        self._tls = tls
+        self.tls = tls
+        """Key, certificate and the CA of clients, as of the next start."""
         self._leaves: dict[str, Leaf] = {}
         self._streams: set[Stream] = set()
         self._server: Any = None
@@ -54,17 +55,22 @@ class GnmiAgent:
         self.silent = False
         """Keep streams open, and send nothing: neither values nor the end of the first answer."""
 
-    async def start(self, address: str = "127.0.0.1:0") -> str:
-        """Serve; the address with the port that was given."""
+    async def start(self, address: str = "127.0.0.1:0", connection_age_s: float = 0.0) -> str:
+        """Serve; the address with the port that was given.
+
+        A connection older than `connection_age_s` is sent away (GOAWAY), if that is not 0.
+        """
         import grpc  # noqa: PLC0415 - 30 MB that only served fabrics need
 
-        server = grpc.aio.server()
+        age = [("grpc.max_connection_age_ms", round(connection_age_s * 1000))]
+        age += [("grpc.max_connection_age_grace_ms", 500)]
+        server = grpc.aio.server(options=age if connection_age_s else None)
         server.add_generic_rpc_handlers((_handlers(grpc, self),))
         host, _, _ = address.rpartition(":")
-        if self._tls is None:
+        if self.tls is None:
             port = server.add_insecure_port(address)
         else:
-            key, certificate, client_ca = self._tls
+            key, certificate, client_ca = self.tls
             credentials = grpc.ssl_server_credentials(
                 [(key, certificate)], client_ca, require_client_auth=client_ca is not None
             )
@@ -107,6 +113,17 @@ class GnmiAgent:
         if not self.silent:
             for stream in self._streams:
                 stream.send(self._leaves)
+
+    def send_anyway(self, batches: Iterable[ReadingBatch]) -> None:
+        """Send readings as they are: late ones, or such as were sent before."""
+        for batch in batches:
+            for port in self._writer.ports(batch):
+                leaves = [
+                    Leaf(path, gnmi_path.split(path), port.port, value, port.time_ns)
+                    for path, value in port.leaves
+                ]
+                for stream in self._streams:
+                    stream.push(leaves)
 
     def remove(self, port: str) -> None:
         """A port is gone: its leaves are deleted, and clients are told."""

@@ -64,6 +64,12 @@ class Stream:
         for port_leaves in by_port.values():
             self._queue.put_nowait(self._notification(port_leaves))
 
+    def push(self, leaves: Sequence[Leaf]) -> None:
+        """Queue these at once, due or not."""
+        own = [leaf for leaf in leaves if self._match(leaf) is not None]
+        if own:
+            self._queue.put_nowait(self._notification(own))
+
     def delete(self, leaves: Iterable[Leaf]) -> None:
         """Queue a notification that these are gone."""
         answer = self._gnmi.SubscribeResponse()

@@ -1,0 +1,311 @@
+"""The daemon on a live gNMI device through everything that goes wrong with one.
+
+The device counts along straight lines, so there is one right rate for each counter, however long
+or broken the interval is. What the daemon saw is judged from its own recording: every tick of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from concurrent.futures import Future
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+from support.certificates import Authority
+from support.daemon import RunningDaemon, running
+
+from fabricmon.api import Context
+from fabricmon.clock import SystemClock
+from fabricmon.errors import Reason
+from fabricmon.model.counters import BY_ID
+from fabricmon.model.ports import PortTable
+from fabricmon.model.readings import Column, PortSet, ReadingBatch
+from fabricmon.model.stream import Item, PollFailure, Tick
+from fabricmon.normalize import Normalizer
+from fabricmon.record.recording import Recording
+from fabricmon.selfmon import Reporter
+from fabricmon.simulate.agents.gnmi import GnmiAgent
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from fabricmon.model.frame import Frame
+
+pytestmark = [pytest.mark.wire, pytest.mark.timeout(240)]
+
+S = 1_000_000_000
+PORTS = ("swp1", "swp2")
+RATES = {("rx_bytes", -1): 7e8, ("rx_pfc_frames", 3): 40_000.0, ("rx_pfc_ns", 3): 2.5e8}
+"""Per second, of the first port; the second counts twice as fast."""
+SILENCE_S = 4
+CONFIG = """\
+interval: 1s
+fabrics: [{{name: lab}}]
+record: {{directory: {folder}/recordings}}
+credentials:
+  device: {{ca: {folder}/ca.pem}}
+collectors:
+  gnmi: {{interval: 1s, silence: {silence}s, backoff: 1s}}
+targets:
+  - {{collector: gnmi, name: leaf1, address: '{address}', credential: device, mapping: cumulus}}
+"""
+
+
+class Device:
+    """A simulated device in a thread of its own, that counts as time goes by."""
+
+    def __init__(self, authority: Authority, name: str) -> None:
+        """Serve with a certificate of `authority`."""
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self.agent = GnmiAgent("leaf1")
+        self.certify(authority, name)
+        self.ports = PORTS
+        self.since_ns = SystemClock().now_ns() - 3600 * S
+        """When it began to count."""
+        self.address = self.do(self._begin())
+
+    def certify(self, authority: Authority, name: str) -> None:
+        """Serve with a new certificate from the next start on."""
+        certificate, key = authority.issue(name)
+        self.agent.tls = (key.read_bytes(), certificate.read_bytes(), None)
+
+    async def _begin(self) -> str:
+        self._feeder = asyncio.create_task(self._feed())
+        return await self.agent.start()
+
+    async def _feed(self) -> None:
+        while True:
+            self.agent.update([self.counts(SystemClock().now_ns())])
+            await asyncio.sleep(0.25)
+
+    def counts(self, time_ns: int) -> ReadingBatch:
+        """What it has counted at some time."""
+        seconds = (time_ns - self.since_ns) / S
+        columns = tuple(Column(BY_ID[name], queue) for name, queue in RATES)
+        factors = np.array([1 + PORTS.index(port) for port in self.ports])
+        values = np.array(list(RATES.values()))[:, None] * factors * seconds
+        return ReadingBatch(
+            "device",
+            PortSet(("leaf1",) * len(self.ports), self.ports),
+            columns,
+            values.astype(np.uint64),
+            np.zeros(values.shape, np.uint8),
+            np.full(len(self.ports), time_ns, np.int64),
+            (Column(BY_ID["oper_up"]),),
+            np.ones((1, len(self.ports))),
+        )
+
+    def do(self, work: Any) -> Any:
+        """Run a coroutine in the device's thread, and wait for it."""
+        done: Future[Any] = asyncio.run_coroutine_threadsafe(work, self._loop)
+        return done.result(30)
+
+    def call(self, function: Callable[..., None], *arguments: Any) -> None:
+        """Call something in the device's thread."""
+
+        async def work() -> None:
+            function(*arguments)
+
+        self.do(work())
+
+    def close(self) -> None:
+        """End it."""
+        self._loop.call_soon_threadsafe(self._feeder.cancel)
+        self.do(self.agent.stop())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+
+
+@contextmanager
+def device(authority: Authority) -> Iterator[Device]:
+    """A device for the time of a `with` block."""
+    made = Device(authority, "leaf1")
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+class Story:
+    """What was done to the device, and when."""
+
+    def __init__(self, daemon: RunningDaemon) -> None:
+        """Told to `daemon`'s device."""
+        self.daemon = daemon
+        self.told: list[tuple[str, int]] = []
+
+    def tell(self, what: str) -> None:
+        """Something happens now."""
+        self.told.append((what, SystemClock().now_ns()))
+
+    def wait(self, *, up: bool) -> None:
+        """Until the daemon says so of the target."""
+        self.daemon.wait(
+            lambda: (
+                self.daemon.samples("fabricmon_target_up", target="leaf1").values()
+                and all(
+                    value == up
+                    for value in self.daemon.samples("fabricmon_target_up", target="leaf1").values()
+                )
+            )
+        )
+
+    def wait_ticks(self, count: int) -> None:
+        """Until the daemon has judged so many more times."""
+        name = "fabricmon_polls_total"
+        before = sum(self.daemon.samples(name).values())
+        self.daemon.wait(lambda: sum(self.daemon.samples(name).values()) >= before + count)
+
+    def series(self, port: str) -> int:
+        """How many rates of a port are on the page."""
+        samples = self.daemon.samples("fabricmon_port_receive_bytes_total", device="leaf1")
+        return sum(dict(labels)["port"] == port for labels in samples)
+
+
+def live_through_it(story: Story, device: Device, folder: Path) -> None:
+    """Everything that goes wrong, one after the other."""
+    agent = device.agent
+    story.wait(up=True)
+    story.wait_ticks(4)
+
+    story.tell("late and doubled updates")
+    for age_s in (3.0, 0.0, 1.5, 0.0, 3.0):
+        batch = device.counts(SystemClock().now_ns() - round(age_s * S))
+        device.call(agent.send_anyway, [batch, batch])
+        time.sleep(0.5)
+    story.wait_ticks(2)
+
+    story.tell("gone")
+    device.do(agent.stop())
+    story.wait(up=False)
+    device.do(agent.start(device.address, 2.0))
+    story.tell("back, with a GOAWAY every two seconds")
+    story.wait(up=True)
+    begun = agent.connections
+    story.daemon.wait(lambda: agent.connections >= begun + 3)
+    device.do(agent.stop())
+    device.do(agent.start(device.address))
+    story.wait(up=True)
+    story.wait_ticks(3)
+
+    story.tell("silent")
+    agent.silent = True
+    story.wait(up=False)
+    agent.silent = False
+    story.tell("speaks")
+    story.wait(up=True)
+    story.wait_ticks(3)
+
+    device.ports = ("swp1",)
+    device.call(agent.remove, "swp2")
+    story.tell("swp2 deleted")
+    story.daemon.wait(lambda: not story.series("swp2") and story.series("swp1"))
+    device.ports = PORTS
+    story.daemon.wait(lambda: story.series("swp2"))
+
+    device.do(agent.stop())
+    other = Authority(folder, "renewed authority")
+    device.certify(other, "leaf1-renewed")
+    device.do(agent.start(device.address))
+    story.tell("a certificate nobody knows")
+    story.wait(up=False)
+    failures = "fabricmon_target_poll_failures_total"
+    story.daemon.wait(lambda: story.daemon.samples(failures, reason="authentication"))
+    (folder / "ca.pem").write_bytes(other.file.read_bytes())
+    story.tell("its authority is on disk")
+    story.wait(up=True)
+    story.wait_ticks(3)
+
+    device.do(agent.stop())
+    device.since_ns = SystemClock().now_ns() - 20 * S
+    device.do(agent.start(device.address))
+    story.tell("rebooted: counts from near zero")
+    story.wait(up=True)
+    story.wait_ticks(4)
+
+
+def wrong_rates(items: list[Item]) -> tuple[int, list[str]]:
+    """How many rates of all ticks are right, and each that is not."""
+    clock = SystemClock()
+    table = PortTable()
+    normalizer = Normalizer(table, "lab", Context(clock, Reporter(clock)))
+    right, wrong = 0, []
+    for item in items:
+        if isinstance(item, ReadingBatch):
+            normalizer.absorb(item)
+        elif isinstance(item, Tick):
+            frame = normalizer.tick(item.time_ns, item.interval_s)
+            for counter, queue, port, rate in rates(frame, table):
+                expected = RATES[counter, queue] * (1 + PORTS.index(port))
+                if abs(rate - expected) < 1e-3 * expected:
+                    right += 1
+                else:
+                    wrong.append(f"{item.time_ns} {port} {counter}: {rate} for {expected}")
+    return right, wrong
+
+
+def rates(frame: Frame, table: PortTable) -> Iterator[tuple[str, int, str, float]]:
+    """Counter, queue, port and rate of everything that has one in a frame."""
+    for counter, queue in RATES:
+        row = frame.row(counter) if queue < 0 else frame.queue_row(counter)
+        if row is None:
+            continue
+        own = frame.rate[row] if queue < 0 else frame.queue_rate[row]
+        values = own if queue < 0 else own[:, frame.queues.index(queue)]
+        for n in np.flatnonzero(np.isfinite(values)).tolist():
+            yield counter, queue, table.ids[n].port, float(values[n])
+
+
+class Seen:
+    """What the daemon recorded."""
+
+    def __init__(self, items: list[Item]) -> None:
+        """Everything, in order."""
+        self.items = items
+
+    def first_failure(self, after_ns: int, reasons: set[Reason]) -> tuple[int, PollFailure]:
+        """The first failure of a poll, and how many ticks after `after_ns` it came."""
+        ticks = 0
+        for item in self.items:
+            if isinstance(item, Tick):
+                ticks += item.time_ns > after_ns
+            elif isinstance(item, PollFailure) and item.time_ns > after_ns:
+                assert item.reason in reasons, item
+                return ticks, item
+        raise AssertionError(f"no failure after {after_ns}")
+
+
+def test_a_device_that_restarts_falls_silent_lies_and_is_renewed(tmp_path: Path) -> None:
+    """No tick has a wrong rate, whatever the device did, and its state is told within a poll."""
+    authority = Authority(tmp_path)
+    (tmp_path / "ca.pem").write_bytes(authority.file.read_bytes())
+    with device(authority) as leaf:
+        config = CONFIG.format(folder=tmp_path, silence=SILENCE_S, address=leaf.address)
+        with running(tmp_path, config) as daemon:
+            story = Story(daemon)
+            live_through_it(story, leaf, tmp_path)
+            code, _ = daemon.stop()
+            assert code == 0
+    clock = SystemClock()
+    recorded = Recording(sorted((tmp_path / "recordings").iterdir()), Reporter(clock))
+    items = list(recorded.items())
+    right, wrong = wrong_rates(items)
+    assert wrong == []
+    assert right > 100
+    seen, told = Seen(items), dict(story.told)
+    lost = {Reason.UNREACHABLE, Reason.REFUSED}
+    late = {
+        "gone": seen.first_failure(told["gone"], lost)[0],
+        "stranger": seen.first_failure(told["a certificate nobody knows"], lost)[0],
+        "silent": seen.first_failure(told["silent"], {Reason.NO_DATA})[0] - SILENCE_S,
+    }
+    assert max(late.values()) <= 2, late
+    failures = [item for item in items if isinstance(item, PollFailure)]
+    assert Reason.AUTHENTICATION in {failure.reason for failure in failures}
