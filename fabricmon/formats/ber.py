@@ -15,6 +15,7 @@ Oid = tuple[int, ...]
 MAX_OID = 128
 """Sub-identifiers in an OID, by SMI."""
 
+_LARGEST = 0xFFFF_FFFF
 _REMEMBERED = 1 << 16
 """OIDs come by the column: all of one differ in their last number only, so the rest is kept."""
 
@@ -64,7 +65,11 @@ def decode_oid(content: bytes) -> Oid:
         at -= 1
     if not at:
         return _decoded_head(content)
-    last = content[at] if content[at] < 0x80 else _parts(content[at:])[0]
+    last = 0
+    for octet in content[at:]:
+        last = last << 7 | octet & 0x7F
+    if last > _LARGEST:
+        raise FormatError("a number of an OID is longer than 32 bits")
     head = _decoded_head(content[:at])
     if len(head) >= MAX_OID:
         raise FormatError(f"an OID of more than {MAX_OID} numbers")
@@ -84,7 +89,7 @@ def _parts(content: bytes) -> list[int]:
     parts, value = [], 0
     for octet in content:
         value = value << 7 | octet & 0x7F
-        if value > 0xFFFFFFFF:
+        if value > _LARGEST:
             raise FormatError("a number of an OID is longer than 32 bits")
         if octet < 0x80:
             parts.append(value)

@@ -169,6 +169,18 @@ def decode_reply(data: bytes, at: int) -> Pdu:
 
 
 def _varbind(data: bytes, at: int, end: int) -> tuple[Varbind, int]:
+    """The varbind at `at` and where it stops; nearly all have three short lengths."""
+    if at + 6 <= end and data[at] == ber.SEQUENCE and data[at + 2] == ber.OID:
+        value = at + 4 + data[at + 3]
+        stop = at + 2 + data[at + 1]
+        if value + 2 <= stop <= end and value + 2 + data[value + 1] == stop < at + 0x82:
+            oid = ber.decode_oid(data[at + 4 : value])
+            tag = data[value]
+            return Varbind(oid, tag, value_of(tag, data[value + 2 : stop])), stop
+    return _any_varbind(data, at, end)
+
+
+def _any_varbind(data: bytes, at: int, end: int) -> tuple[Varbind, int]:
     at, stop = ber.expect(data, at, end, ber.SEQUENCE)
     start, at = ber.expect(data, at, stop, ber.OID)
     oid = ber.decode_oid(data[start:at])
