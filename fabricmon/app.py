@@ -32,21 +32,23 @@ from fabricmon.record import Writer
 from fabricmon.record.source import open_source
 from fabricmon.runtime import inventory, offline
 from fabricmon.runtime.cluster import Cluster
-from fabricmon.runtime.daemon import Assembly, Daemon, FabricPlan
+from fabricmon.runtime.daemon import Assembly, Daemon
 from fabricmon.runtime.doctor import Patient
 from fabricmon.runtime.offline import drive
-from fabricmon.runtime.outside import job_map, topology_file
+from fabricmon.runtime.outside import Keeper, job_map, topology_file
 from fabricmon.runtime.pipeline import Pipeline, Stages
+from fabricmon.runtime.poller import FabricPlan
 from fabricmon.selfmon import Reporter, configure_logging
 from fabricmon.settings import Settings, validate
 from fabricmon.web.config import WebConfig, split_address
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
     from fabricmon.api import Detector, Exporter, Page
-    from fabricmon.config import Config, FabricConfig, Loaded
+    from fabricmon.config import FabricConfig, Loaded
     from fabricmon.evaluate import Run
+    from fabricmon.model.readings import ReadingBatch
     from fabricmon.model.stream import Item
     from fabricmon.model.topology import Intent, Topology
     from fabricmon.runtime.inventory import Shard
@@ -173,7 +175,9 @@ def assemble(
     ]
     if len(targets) > config.limits.targets:
         raise loaded.error(f"{len(targets)} targets; the limit is {config.limits.targets}")
-    plans = [_plan(loaded, fabric, targets, context, maintenance) for fabric in config.fabrics]
+    plans = [
+        _plan(loaded, fabric, targets, context, maintenance, shard) for fabric in config.fabrics
+    ]
     exporters: dict[str, Exporter] = {}
     settings: dict[str, Settings] = {}
     for kind in sorted(config.exporters):
@@ -230,9 +234,10 @@ def _plan(
     targets: Sequence[tuple[str, Target]],
     context: Context,
     maintenance: Maintenance,
+    shard: Shard | None,
 ) -> FabricPlan:
-    config = loaded.config
-    guards = []
+    config, record = loaded.config, loaded.config.record
+    deadline_s, guards = max(_DEADLINE * config.interval, _PATIENCE_S), []
     for kind in sorted({kind for kind, target in targets if target.fabric == fabric.name}):
         own = [target for k, target in targets if (k, target.fabric) == (kind, fabric.name)]
         at = next(i for i, written in enumerate(config.targets) if written.collector == kind)
@@ -240,11 +245,19 @@ def _plan(
         section = loaded.section(("collectors", kind), factory.Config)
         section = _told(section, fabric.intent.intent())
         collector = factory(section, own, context)
-        guards.append(Guard(kind, collector, section, own, context, _deadline(config)))
+        guards.append(Guard(kind, collector, section, own, context, deadline_s))
     intent = fabric.intent.intent()
-    writer = _writer(config.record, fabric.name, context)
+    writer = record and Writer(
+        record.directory / fabric.name,
+        fabric.name,
+        context.report,
+        rotate_s=record.rotate,
+        keep_bytes=record.keep,
+    )
     jobs = config.jobs
-    pipeline = make_pipeline(
+    kept_as = fabric.name if shard is None else f"{fabric.name} {shard}"
+    make = partial(
+        make_pipeline,
         fabric.name,
         context,
         loaded,
@@ -253,7 +266,7 @@ def _plan(
         taps=[writer.write] if writer else [],
     )
     return FabricPlan(
-        pipeline,
+        make(),
         guards,
         config.interval,
         fabric.topology.refresh,
@@ -261,6 +274,9 @@ def _plan(
         jobs=partial(job_map, jobs, context.report) if jobs.file or jobs.command else None,
         jobs_s=jobs.refresh,
         close=writer.close if writer else lambda: None,
+        keeper=Keeper(config.state, kept_as, make, context)
+        if config.state and not config.cluster  # whose state is on its log
+        else None,
     )
 
 
@@ -275,25 +291,12 @@ def _shape(
     fabric: FabricConfig, context: Context
 ) -> tuple[Callable[[], Topology | None] | None, ...]:
     """Where the shape comes from, in the config's order; None stands for the devices."""
-    path, order = (
-        fabric.topology.file,
-        dict.fromkeys("file" if word == "file" else "devices" for word in fabric.topology.from_),
-    )
+    path = fabric.topology.file
     if path is None:
         return (None,)
+    order = dict.fromkeys("file" if word == "file" else "" for word in fabric.topology.from_)
     read = partial(topology_file, path, context.report)
-    return tuple(read if word == "file" else None for word in order)
-
-
-def _deadline(config: Config) -> float:
-    return max(_DEADLINE * config.interval, _PATIENCE_S)
-
-
-def _writer(written: RecordConfig | None, fabric: str, context: Context) -> Writer | None:
-    if written is None:
-        return None
-    folder = written.directory / fabric
-    return Writer(folder, fabric, context.report, rotate_s=written.rotate, keep_bytes=written.keep)
+    return tuple(read if word else None for word in order)
 
 
 def _again(loaded: Loaded) -> Loaded:
@@ -304,25 +307,27 @@ def _again(loaded: Loaded) -> Loaded:
 
 def _make_probe(loaded: Loaded, context: Context) -> Callable[[Target, Guard], Awaitable[Page]]:
     async def probe(target: Target, guard: Guard) -> Page:
-        """One poll through a pipeline of its own, rendered by an exporter of its own."""
-        async with asyncio.timeout(_deadline(loaded.config)):
+        async with asyncio.timeout(max(_DEADLINE * loaded.config.interval, _PATIENCE_S)):
             poll = await guard.collector.poll(target)
-        quiet = Context(context.clock, Reporter(context.clock))
-        factory = plugins.find(plugins.EXPORTERS, "prometheus")
-        exporter = factory(factory.Config(), quiet)
-
-        def render() -> Page:
-            pipeline = make_pipeline(target.fabric, quiet, loaded)
-            for batch in poll.batches:
-                pipeline.feed(batch)
-            snapshot = pipeline.feed(Tick(context.clock.now_ns(), loaded.config.interval))
-            exporter.publish(snapshot)
-            page: Page = exporter.page({}, openmetrics=False)
-            return page
-
-        return await asyncio.to_thread(render)
+        return await asyncio.to_thread(_page, loaded, context, {target.fabric: poll.batches})
 
     return probe
+
+
+def _page(loaded: Loaded, context: Context, batches: Mapping[str, Sequence[ReadingBatch]]) -> Page:
+    """One poll through pipelines of their own, by fabric, rendered by an exporter of its own."""
+    quiet = Context(context.clock, Reporter(context.clock))
+    factory = plugins.find(plugins.EXPORTERS, "prometheus")
+    exporter = factory(factory.Config(), quiet)
+    for fabric in loaded.config.fabrics:
+        if fabric.name in batches:
+            pipeline = make_pipeline(fabric.name, quiet, loaded, intent=fabric.intent.intent())
+            for batch in batches[fabric.name]:
+                pipeline.feed(batch)
+            tick = Tick(context.clock.now_ns(), loaded.config.interval)
+            exporter.publish(pipeline.feed(tick))
+    page: Page = exporter.page({}, openmetrics=False)
+    return page
 
 
 def make_daemon(
@@ -355,18 +360,11 @@ def patient(loaded: Loaded, context: Context) -> Patient:
 
 def render_once(loaded: Loaded, context: Context, outcomes: Sequence[Outcome]) -> str:
     """One poll of every target as a Prometheus page, for node_exporter's textfile collector."""
-    quiet = Context(context.clock, Reporter(context.clock))
-    factory = plugins.find(plugins.EXPORTERS, "prometheus")
-    exporter = factory(factory.Config(), quiet)
-    for fabric in loaded.config.fabrics:
-        pipeline = make_pipeline(fabric.name, quiet, loaded, intent=fabric.intent.intent())
-        for outcome in outcomes:
-            if outcome.target.fabric == fabric.name and outcome.poll is not None:
-                for batch in outcome.poll.batches:
-                    pipeline.feed(batch)
-        exporter.publish(pipeline.feed(Tick(context.clock.now_ns(), loaded.config.interval)))
-    page: Page = exporter.page({}, openmetrics=False)
-    return page.body.decode()
+    batches: dict[str, list[ReadingBatch]] = {fabric.name: [] for fabric in loaded.config.fabrics}
+    for outcome in outcomes:
+        if outcome.poll is not None and outcome.target.fabric in batches:
+            batches[outcome.target.fabric].extend(outcome.poll.batches)
+    return _page(loaded, context, batches).body.decode()
 
 
 async def write_recording(
@@ -375,7 +373,7 @@ async def write_recording(
     """Poll and write recordings into `directory`, for so long or until SIGTERM."""
 
     def recording(given: Loaded) -> Assembly:
-        update = {"record": RecordConfig(directory=directory), "exporters": {}}
+        update = {"record": RecordConfig(directory=directory), "exporters": {}, "state": None}
         config = given.config.model_copy(update=update)
         return assemble(replace(given, config=config), context)
 

@@ -19,7 +19,7 @@ from fabricmon.detect.features import NAMES, Features
 from fabricmon.detect.nursery import Nursery
 from fabricmon.detect.peers import Peers, kind_name
 from fabricmon.detect.training import Training
-from fabricmon.model.ports import PortRole
+from fabricmon.model.ports import PortRole, Saved
 from fabricmon.model.snapshot import Scores
 from fabricmon.settings import Settings
 
@@ -127,16 +127,31 @@ class ForestDetector:
         if len(rows):
             self._nursery.taint(self._tick, rows)
 
-    def state(self) -> dict[str, NDArray[np.float32]]:
-        """The training rows per kind, as plain arrays: what a restart should not lose."""
-        return {kind_name(kind): rows for kind, rows in self._nursery.samples().items()}
+    def save(self) -> Saved:
+        """Training rows per kind, and what each port has shown so far; never a model."""
+        saved = Saved({"above": self._above, "kept_out": self._nursery.kept_out})
+        saved.add("features", self.features.save())
+        rows = {kind_name(kind): rows for kind, rows in self._nursery.samples().items()}
+        saved.add("rows", Saved(other=dict(rows)))
+        saved.write("about", {"features": NAMES, "tick": self._tick})
+        return saved
 
-    def restore(self, state: dict[str, NDArray[np.float32]]) -> None:
-        """Begin with the rows of an earlier run; forests are fitted from them at the first tick."""
+    def restore(self, saved: Saved) -> None:
+        """Go on from there; without a forest one is fitted from the rows at the first tick.
+
+        Raises `KeyError` or `ValueError` where it does not fit; then nothing has changed.
+        """
         kinds = {kind_name(kind): kind for kind in range(2 * len(PortRole))}
-        shaped = {kinds[n]: r for n, r in state.items() if n in kinds and r.shape[1] == len(NAMES)}
-        self._nursery.restore(shaped)
-        self._training.due_at_once = True
+        about = saved.read("about")
+        if about["features"] != list(NAMES):
+            raise ValueError(f"the training rows are of other features: {about['features']}")
+        features, above = Features.restored(saved.part("features")), saved.ports["above"]
+        nursery = Nursery(self.config.seed)
+        rows = {kinds[name]: rows for name, rows in saved.part("rows").other.items()}
+        nursery.restore(rows, saved.ports["kept_out"])
+        self.features, self._nursery, self._above = features, nursery, above
+        self._tick, self.peers = int(about["tick"]), Peers()
+        self._training.due_at_once = not self.forests
 
     def _judge(
         self,

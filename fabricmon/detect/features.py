@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fabricmon.model.ports import Saved
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -49,6 +51,7 @@ NAMES = (
 )
 """F feature names, in row order."""
 
+_KEPT = ("_mean", "_past", "_begun")
 _PHASE = 1 / 6
 """Weight of the newest poll: a mean over about two iterations of a few polls."""
 _UP, _DOWN = 0.05, 0.01
@@ -151,6 +154,22 @@ class Features:
         for name in _LOSSES:
             evident |= value[f"{name} over own past"] > LASTING
         return evident
+
+    def save(self) -> Saved:
+        """Means and pasts of every port."""
+        saved = Saved()
+        saved.attributes(self, _KEPT)
+        saved.write("signals", [name for name, _ in _SIGNALS])
+        return saved
+
+    @classmethod
+    def restored(cls, saved: Saved) -> Features:
+        """Go on from there. Raises `ValueError` or `KeyError` where it was of another kind."""
+        features = cls()
+        if saved.read("signals") != [name for name, _ in _SIGNALS]:
+            raise ValueError("the features are of other signals")
+        saved.give_back(features, _KEPT)
+        return features
 
     def _grow(self, n: int) -> None:
         for name in ("_mean", "_past", "_begun", "values"):

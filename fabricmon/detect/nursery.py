@@ -79,8 +79,14 @@ class Nursery:
         """Rows that `samples` has of a kind."""
         return self._filled.get(kind, 0)
 
-    def restore(self, samples: dict[int, NDArray[np.float32]]) -> None:
+    @property
+    def kept_out(self) -> NDArray[np.int64]:
+        """int64[N]: the tick until which each port is kept out, -1 never."""
+        return self._tainted
+
+    def restore(self, samples: dict[int, NDArray[np.float32]], kept_out: NDArray[np.int64]) -> None:
         """Begin with rows that an earlier run kept."""
+        self._tainted = kept_out
         for kind, rows in samples.items():
             self._add(kind, rows)
 

@@ -11,10 +11,14 @@ from fabricmon.diagnose import rules
 from fabricmon.diagnose.config import DiagnoseConfig
 from fabricmon.diagnose.evidence import complete
 from fabricmon.diagnose.fabric.shape import Shape
+from fabricmon.diagnose.past.levels import Levels
+from fabricmon.diagnose.past.memory import Memory
+from fabricmon.diagnose.past.pace import Pace
 from fabricmon.diagnose.tracking.arbiter import arbitrate
 from fabricmon.diagnose.tracking.cost import Cost
 from fabricmon.diagnose.tracking.tracker import Tracker
 from fabricmon.diagnose.view import FabricView, Past
+from fabricmon.model.ports import Saved
 from fabricmon.selfmon import Event
 
 if TYPE_CHECKING:
@@ -26,7 +30,7 @@ if TYPE_CHECKING:
     from fabricmon.model.incident import Finding, Incident
     from fabricmon.model.ports import PortTable
     from fabricmon.model.snapshot import Scores
-    from fabricmon.model.topology import Topology
+    from fabricmon.model.topology import PortId, Topology
     from fabricmon.model.window import Window
 
 
@@ -93,6 +97,28 @@ class Diagnoser:
             early = {r.kind: n for r in self._rules if (n := getattr(r, "opens_after", 0))}
             self._tracker = Tracker(self.config, self._fabric, self._context.report, early)
         return self._rules, self._tracker
+
+    def save(self, ids: Sequence[PortId]) -> Saved:
+        """What every port has shown, every job's pace and cost, and what is open."""
+        saved = Saved()
+        saved.add("levels", self._past.levels.save())
+        saved.add("memory", self._past.memory.save())
+        saved.add("pace", self._past.pace.save(ids))
+        saved.add("tracker", self._begun()[1].save(ids))
+        saved.write("jobs", self._cost.jobs)
+        return saved
+
+    def restore(self, saved: Saved, table: PortTable) -> None:
+        """Go on from there, for the ports of `table`.
+
+        Raises `KeyError`, `IndexError` or `ValueError` where it does not fit.
+        """
+        levels = Levels.restored(saved.part("levels"))
+        memory = Memory.restored(saved.part("memory"))
+        self._past = Past(levels, memory, Pace.restored(saved.part("pace"), table))
+        self._begun()[1].restore(saved.part("tracker"), table)
+        self._cost.jobs = saved.read("jobs")
+        self._shape = None
 
     def adopt(self, incidents: Sequence[Incident]) -> None:
         """Go on, at the next tick, with incidents that another daemon has open."""

@@ -1,11 +1,14 @@
 """The port table: every port of a fabric as one row of arrays.
 
-Rows are dense ints, stable for the life of the process. Arrays grow in place by doubling, so take
-views through the properties, never keep them across `rows()`.
+Rows are dense ints, stable for the life of the table: when ports long gone give their rows back, a
+new table takes its place. Arrays grow in place by doubling, so take views through the properties,
+never keep them across `rows()`.
 """
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +17,8 @@ import numpy as np
 from fabricmon.model.topology import Link, PortId, Role, Technology, Topology
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
     from fabricmon.model.readings import PortSet
@@ -49,6 +54,59 @@ _COLUMNS: dict[str, tuple[type, float]] = {
 }
 
 
+@dataclass(slots=True)
+class Saved:
+    """What a component remembers, as plain arrays by name: what a restart should not lose.
+
+    ports  [..., N]  one column per port: taken apart with `only` when rows are given up
+    other            anything else, without a row number in it
+    """
+
+    ports: dict[str, NDArray[Any]] = field(default_factory=dict)
+    other: dict[str, NDArray[Any]] = field(default_factory=dict)
+
+    def only(self, rows: NDArray[np.intp]) -> Saved:
+        """The same for these ports alone, which get the rows 0, 1, 2 ..."""
+        kept = {name: np.take(array, rows, -1) for name, array in self.ports.items()}
+        return Saved(kept, self.other)
+
+    def add(self, name: str, part: Saved) -> None:
+        """Take in what a part remembers."""
+        self.ports |= {f"{name}.{key}": array for key, array in part.ports.items()}
+        self.other |= {f"{name}.{key}": array for key, array in part.other.items()}
+
+    def part(self, name: str) -> Saved:
+        """What was taken in under that name."""
+        at = len(name) + 1
+        return Saved(
+            {key[at:]: a for key, a in self.ports.items() if key.startswith(f"{name}.")},
+            {key[at:]: a for key, a in self.other.items() if key.startswith(f"{name}.")},
+        )
+
+    def attributes(self, owner: object, names: Iterable[str]) -> None:
+        """Take over arrays [..., N] that are attributes of `owner`."""
+        self.ports |= {name.lstrip("_"): getattr(owner, name) for name in names}
+
+    def give_back(self, owner: object, names: Iterable[str]) -> None:
+        """Make them attributes of `owner` again. Raises `ValueError` where they do not fit."""
+        for name in names:
+            saved, now = self.ports[name.lstrip("_")], getattr(owner, name)
+            if saved.dtype != now.dtype or saved.shape[:-1] != now.shape[:-1]:
+                raise ValueError(f"{name}: {saved.dtype}{saved.shape} is not what it was")
+            setattr(owner, name, saved)
+
+    def write(self, name: str, document: object) -> None:
+        """Keep a small JSON document beside the arrays."""
+        self.other[name] = np.frombuffer(json.dumps(document).encode(), np.uint8)
+
+    def read(self, name: str) -> Any:
+        """The document again. Raises `KeyError` or `ValueError`."""
+        return json.loads(self.other[name].tobytes())
+
+
+_FACTS = ("speed_bps", "nominal_bps", "tick_bytes", "lanes", "rail")
+
+
 class PortTable:
     """Struct-of-arrays over all ports (N) of one fabric."""
 
@@ -72,6 +130,11 @@ class PortTable:
     def __len__(self) -> int:
         return len(self.ids)
 
+    @property
+    def full(self) -> bool:
+        """Whether the next new port is refused."""
+        return len(self.ids) >= self._limit
+
     def row(self, port: PortId) -> int | None:
         """The row of a known port."""
         return self._row.get(port)
@@ -87,6 +150,11 @@ class PortTable:
             self._sets.clear()
         self._sets[id(ports)] = (ports, rows)
         return rows
+
+    def rows_in(self, other: PortTable) -> NDArray[np.intp]:
+        """intp[N]: where each port of this table was in another one, -1 where it was not."""
+        found = (other._row.get(port, -1) for port in self.ids)
+        return np.fromiter(found, np.intp, len(self.ids))
 
     def _intern(self, port: PortId) -> int:
         row = self._row.get(port)
@@ -159,6 +227,33 @@ class PortTable:
     def rail(self) -> NDArray[np.int32]:
         """int32[N]: rail or plane group, -1 none."""
         return self._view("rail")
+
+    def save(self) -> Saved:
+        """Names and facts. Peers and roles are not in it: `adopt` finds them again."""
+        saved = Saved({name: self._view(name) for name in _FACTS})
+        device, port = zip(*self.ids, strict=True) if self.ids else ((), ())
+        saved.ports |= {"device": np.array(device, np.str_), "port": np.array(port, np.str_)}
+        saved.write("rails", list(self._rail))
+        return saved
+
+    def restored(self, saved: Saved) -> PortTable:
+        """A new table under the same limit, of what was saved. Raises `ValueError`, `KeyError`."""
+        table = PortTable(self._limit)
+        names = (saved.ports[name].tolist() for name in ("device", "port"))
+        for device, port in zip(*names, strict=True):
+            table._intern(PortId(device, port))
+        if table.refused or len(table) != saved.ports["device"].size:
+            raise ValueError(f"{saved.ports['device'].size} ports do not fit")
+        table._rail = {rail: number for number, rail in enumerate(saved.read("rails"))}
+        table.recall(saved)
+        table.refused, table.version = self.refused, self.version + 1
+        return table
+
+    def recall(self, saved: Saved) -> None:
+        """Take the facts again, after a topology: it may know less than was read since."""
+        for name in _FACTS:
+            self._view(name)[: len(saved.ports[name])] = saved.ports[name]
+        self.version += 1
 
     def set_speed(self, rows: NDArray[np.int32], speed_bps: NDArray[np.float64]) -> None:
         """Take link speeds as read; NaN and zero leave what was known."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from fabricmon.model.incident import Incident
     from fabricmon.model.ports import PortTable
     from fabricmon.model.topology import Topology
+    from fabricmon.model.window import Window
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,3 +72,5 @@ class Snapshot:
     job_cost: dict[str, float]
     job_money: dict[str, float] = field(default_factory=dict)
     """The same in the operators' currency; empty without a price."""
+    window: Window | None = None
+    """The recent past up to this tick, of the same rows; it moves on with the next one."""

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fabricmon.model.ports import Saved
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -122,6 +124,21 @@ class Window:
     def frame(self) -> Frame | None:
         """The latest frame."""
         return self.frames[-1] if self.frames else None
+
+    def save(self) -> Saved:
+        """All of it but the latest frame."""
+        saved = Saved({"ring": self._ring}, {"times": self._times})
+        saved.write("about", {"signals": SIGNALS, "ticks": self.ticks})
+        return saved
+
+    def restored(self, saved: Saved) -> Window:
+        """A new window of what was saved. Raises `ValueError` where it was of another kind."""
+        window, about = Window(self.capacity), saved.read("about")
+        if about["signals"] != list(SIGNALS):
+            raise ValueError(f"the window holds other signals: {about['signals']}")
+        saved.give_back(window, ["_ring"])
+        window._times, window.ticks = saved.other["times"], int(about["ticks"])
+        return window
 
     def __len__(self) -> int:
         """Ticks held, at most `capacity`."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from fabricmon.model.counters import BY_ID
 from fabricmon.model.frame import Frame, Origins
+from fabricmon.model.ports import PortTable, Saved
 from fabricmon.model.readings import State
 from fabricmon.normalize import refresh
 from fabricmon.normalize.gauges import Gauges
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
     from fabricmon.api import Context
     from fabricmon.model.frame import Ratios
-    from fabricmon.model.ports import PortTable
     from fabricmon.model.readings import ReadingBatch
     from fabricmon.model.topology import Intent
     from fabricmon.normalize.gauges import Drained
@@ -45,16 +45,44 @@ class Normalizer:
 
     def __init__(self, table: PortTable, fabric: str, context: Context) -> None:
         """Nothing read yet. `table` is shared with the pipeline; its link speeds are kept here."""
-        self.table = table
         self._fabric = fabric
         self._context = context
-        self._store = Store()
-        self._limits = Limits(table)
-        self._settler = Settler(self._store, self._limits)
-        self._staging = Staging(self._store, table, self._settler)
-        self._gauges = Gauges()
-        self._read_ns = np.empty(0, np.int64)
         self._lossless: tuple[int, ...] = ()
+        self._read_ns = np.empty(0, np.int64)
+        self._begin(Store(), table)
+
+    def _begin(self, store: Store, table: PortTable) -> None:
+        self.table, self._store = table, store
+        self._limits = Limits(table)
+        self._settler = Settler(store, self._limits)
+        self._staging = Staging(store, table, self._settler)
+        self._gauges = Gauges()
+
+    def save(self) -> Saved:
+        """Everything but the levels read since the last tick."""
+        saved = Saved({"read_ns": self._read_ns})
+        saved.add("store", self._store.save())
+        staging = self._staging
+        saved.write("tick", {"now_ns": staging.now_ns, "interval_s": staging.interval_s})
+        return saved
+
+    def restart(self, table: PortTable) -> None:
+        """Begin anew, with nothing read yet of the ports of `table`."""
+        self._begin(Store(), table)
+        self._read_ns = np.empty(0, np.int64)
+
+    def restore(self, saved: Saved, table: PortTable, *, gap: bool = False) -> None:
+        """Go on from what was saved, for the ports of `table`.
+
+        With a `gap`, readings were missed: counters narrow enough to have wrapped unseen, perhaps
+        more than once, begin anew. Raises `KeyError` or `ValueError` where it does not fit.
+        """
+        store, tick = Store.restored(saved.part("store")), saved.read("tick")
+        if gap:
+            store.distrust_narrow()
+        self._begin(store, table)
+        self._read_ns = saved.ports["read_ns"]
+        self._staging.now_ns, self._staging.interval_s = tick["now_ns"], tick["interval_s"]
 
     def adopt(self, intent: Intent) -> None:
         """Take which queues are meant to be lossless: they alone make a port's stall."""

@@ -6,19 +6,19 @@ brings only part of it, so times stay exact without a time per value.
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fabricmon.model.counters import BY_ID, CATALOGUE, NO_QUEUE, Counter, Scope
-from fabricmon.model.readings import State
+from fabricmon.model.ports import Saved
+from fabricmon.model.readings import Column, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
-
-    from fabricmon.model.readings import Column
 
 _TRAFFIC = ("tx_bytes", "rx_bytes", "tx_packets", "rx_packets")
 NO_TIME = np.iinfo(np.int64).min
@@ -107,6 +107,52 @@ class Store:
         self._traffic = (-1, -1)
         for name, array in self._data.items():
             self._set(name, array)
+
+    def save(self) -> Saved:
+        """Everything, readings that wait for the next tick included."""
+        saved = Saved({name: getattr(self, name) for name in self._data})
+        layout: dict[str, Any] = {
+            "counters": [counter.id for counter in self.counters],
+            "queue_counters": [counter.id for counter in self.queue_counters],
+            "queues": self.queues,
+            "columns": [[_written(column) for column in known] for known in self.columns],
+            "groups": self.groups,
+            "early": sorted(self.early),
+        }
+        saved.write("layout", layout)
+        return saved
+
+    @classmethod
+    def restored(cls, saved: Saved) -> Store:
+        """A store of what was saved. Raises `KeyError` or `ValueError` where it does not fit."""
+        store, layout = cls(), saved.read("layout")
+        store.counters = tuple(BY_ID[name] for name in layout["counters"])
+        store.queue_counters = tuple(BY_ID[name] for name in layout["queue_counters"])
+        store.queues, store.groups = tuple(layout["queues"]), layout["groups"]
+        store.columns = [[_column(*column) for column in known] for known in layout["columns"]]
+        store.early = set(layout["early"])
+        keys = [(counter.code, NO_QUEUE) for counter in store.counters]
+        keys += [(counter.code, q) for counter in store.queue_counters for q in store.queues]
+        store._slot = {key: slot for slot, key in enumerate(keys)}
+        group_of = {slot: group for group, slots in enumerate(store.groups) for slot in slots}
+        store.group_of = [group_of.get(slot, -1) for slot in range(len(keys))]
+        rows = dict.fromkeys(_PER_SLOT, len(keys)) | dict.fromkeys(_PER_GROUP, len(store.groups))
+        for name, (dtype, fill) in {**_PER_SLOT, **_PER_GROUP}.items():
+            store._data[name] = np.full((rows[name], 64), fill, dtype)
+        store.grow(saved.ports["raw"].shape[1])
+        for name in rows:
+            if len(saved.ports[name]) != rows[name]:
+                raise ValueError(f"{name} has {len(saved.ports[name])} rows, not {rows[name]}")
+            getattr(store, name)[:] = saved.ports[name]
+        store.version = 1
+        return store
+
+    def distrust_narrow(self) -> None:
+        """Begin anew where a counter may have wrapped unseen: after a time without readings."""
+        for slot, known in enumerate(self.columns):
+            for number, column in enumerate(known, 1):
+                if column.bits < 64 and not column.saturates:
+                    self.source[slot][self.source[slot] == number] = 0
 
     def _set(self, name: str, array: NDArray[Any]) -> None:
         self._data[name] = array
@@ -251,6 +297,15 @@ class Store:
         self.queue_counters = tuple(CATALOGUE[code] for code in queued)
         self.queues = tuple(queues)
         self.version += 1
+
+
+def _written(column: Column) -> list[Any]:
+    """A column as JSON takes it."""
+    return [column.counter.id, *(getattr(column, field.name) for field in fields(column)[1:])]
+
+
+def _column(counter: str, *rest: Any) -> Column:
+    return Column(BY_ID[counter], *rest)
 
 
 def _key(column: Column) -> tuple[int, int]:

@@ -6,10 +6,12 @@ import asyncio
 import signal
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fabricmon.runtime.notify import feed_watchdog, notify
-from fabricmon.runtime.poller import FabricPoller
+from fabricmon.runtime.pipeline import Pipeline
+from fabricmon.runtime.poller import FabricPlan, FabricPoller
 from fabricmon.runtime.scheduler import Scheduler
 from fabricmon.selfmon import Event
 
@@ -23,12 +25,13 @@ if TYPE_CHECKING:
     from fabricmon.model.topology import Topology
     from fabricmon.model.window import Window
     from fabricmon.runtime.cluster import Cluster
-    from fabricmon.runtime.pipeline import Pipeline
     from fabricmon.runtime.poller import Intake
     from fabricmon.settings import Settings
 
 _STOP_S = 1.5
 """A component that does not stop within this is left behind: SIGTERM ends the daemon within 5 s."""
+_SAVE_S = 3.0
+"""So long the fabrics' states may take to be saved at the end."""
 
 
 class Server(Protocol):
@@ -42,24 +45,6 @@ class Server(Protocol):
 
     def publish(self, snapshot: Snapshot) -> None:
         """Take one tick."""
-
-
-@dataclass(slots=True)
-class FabricPlan:
-    """One fabric as the config wants it."""
-
-    pipeline: Pipeline
-    guards: list[Guard]
-    interval_s: float
-    rediscover_s: float
-    shape: tuple[Callable[[], Topology | None] | None, ...] = (None,)
-    """Where the shape comes from, the last winning: None asks the devices, others read a file."""
-    jobs: Callable[[], Topology | None] | None = None
-    """Reads the map of jobs."""
-    jobs_s: float = 60.0
-    """How often the map of jobs is read."""
-    close: Callable[[], None] = lambda: None
-    """Called when the plan ends (its recording)."""
 
 
 @dataclass(slots=True)
@@ -115,7 +100,7 @@ class Daemon:
 
     def windows(self) -> Mapping[str, Window]:
         """The recent past of each fabric."""
-        return {name: plan.pipeline.window for name, plan in self._now.fabrics.items()}
+        return {n: s.window for n, s in self._latest.items() if s.window is not None}
 
     def targets(self) -> Sequence[Target]:
         """Every configured target."""
@@ -194,6 +179,7 @@ class Daemon:
         if self._server is not None:
             await self._server.start()
         for name, plan in self._now.fabrics.items():
+            await self._revive(plan)
             await self._poller(plan).start()
             await self._run_fabric(name, plan)
         if self._cluster is not None:
@@ -207,24 +193,43 @@ class Daemon:
 
     async def stop(self) -> None:
         """In reverse; each piece has a bounded time."""
-        components: list[Component] = [self._scheduler]
+        await self._stop_all([self._scheduler])
+        await self._save_all()
+        components: list[Component] = []
         if self._cluster is not None:
             components.append(self._cluster)
         components.extend(self._pollers.values())
         if self._server is not None:
             components.append(self._server)
-        components.extend(self._now.exporters.values())
+        await self._stop_all([*components, *self._now.exporters.values()])
+        for plan in self._now.fabrics.values():
+            plan.close()
+        self._pollers.clear()
+
+    async def _save_all(self) -> None:
+        saves = [
+            poller.between(partial(keeper.keep, now=True))
+            for name, poller in self._pollers.items()
+            if (keeper := self._now.fabrics[name].keeper) is not None
+        ]
+        try:
+            await asyncio.wait_for(asyncio.gather(*saves), _SAVE_S)
+        except TimeoutError:
+            self._context.report.emit(Event.STATE_FAILED, error=f"not saved within {_SAVE_S:g} s")
+
+    async def _stop_all(self, components: Sequence[Component]) -> None:
         for component in components:
             try:
                 await asyncio.wait_for(component.stop(), _STOP_S)
             except TimeoutError:
                 name = type(component).__name__
                 self._context.report.emit(Event.COMPONENT_FAILED, name, error="does not stop")
-        for plan in self._now.fabrics.values():
-            plan.close()
-        self._pollers.clear()
 
     # --- fabrics ----------------------------------------------------------------------------
+
+    async def _revive(self, plan: FabricPlan) -> None:
+        if plan.keeper is not None:
+            plan.pipeline = await asyncio.to_thread(plan.keeper.revive, plan.pipeline)
 
     def _poller(self, plan: FabricPlan) -> FabricPoller:
         poller = FabricPoller(
@@ -247,16 +252,21 @@ class Daemon:
     def _schedule(self, name: str, plan: FabricPlan, poller: FabricPoller) -> None:
         async def rediscover() -> None:
             for read in plan.shape:
-                await (poller.discover() if read is None else _feed(poller, read))
+                await (poller.discover() if read is None else poller.read(read))
+            await poller.between(Pipeline.rediscovered)
 
         async def reshape(found: Topology) -> None:
             for read in plan.shape if None in plan.shape else ():
-                await (poller.feed(found) if read is None else _feed(poller, read))
+                await (poller.feed(found) if read is None else poller.read(read))
 
         poller.reshape = reshape
         self._scheduler.every(f"discover-{name}", plan.rediscover_s, rediscover)
         if (jobs := plan.jobs) is not None:
-            self._scheduler.every(f"jobs-{name}", plan.jobs_s, lambda: _feed(poller, jobs))
+            self._scheduler.every(f"jobs-{name}", plan.jobs_s, lambda: poller.read(jobs))
+        self._scheduler.remove(f"state-{name}")
+        if (keeper := plan.keeper) is not None:
+            save = partial(poller.between, keeper.keep)
+            self._scheduler.every(f"state-{name}", keeper.look_s, save, first_s=keeper.look_s)
         self._scheduler.every(f"tick-{name}", plan.interval_s, poller.tick)
 
     def _publish(self, snapshot: Snapshot) -> None:
@@ -341,6 +351,7 @@ class Daemon:
         """Start the guards of a known fabric that are new, or all there is of a new fabric."""
         old = self._now.fabrics.get(name)
         if old is None:
+            await self._revive(plan)
             plan.pipeline.maintenance = self._now.maintenance
             poller = self._poller(plan)
             undo.callback(self._pollers.pop, name)
@@ -372,16 +383,9 @@ class Daemon:
             plan.close()
 
     async def _end_fabric(self, name: str) -> None:
-        for job in ("tick", "discover", "jobs"):
+        for job in ("tick", "discover", "jobs", "state"):
             self._scheduler.remove(f"{job}-{name}")
         await self._pollers.pop(name).stop()
         if self._cluster is not None:
             await self._cluster.end(name)
         self.withdraw(name)
-
-
-async def _feed(poller: FabricPoller, read: Callable[[], Topology | None]) -> None:
-    """Read in a thread, feed what was read."""
-    topology = await asyncio.to_thread(read)
-    if topology is not None:
-        await poller.feed(topology)

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
+from fabricmon.formats.interchange import read_topology, write_topology
+from fabricmon.model.ports import Saved
 from fabricmon.model.readings import ReadingBatch
 from fabricmon.model.snapshot import Snapshot
 from fabricmon.model.stream import PollFailure, Tick
@@ -39,6 +41,10 @@ if TYPE_CHECKING:
 
 _PRESENT_POLLS = 3.5
 """A port is published until it has missed three polls."""
+_MISSED_POLLS = 2.5
+"""Without readings for longer than this, a narrow counter may have wrapped unseen."""
+_FEW_GONE = 64
+"""Rows of ports long gone that are not worth the copying, unless the table is full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,17 @@ class Stages:
     """What the detector was made with."""
     diagnose: Settings
     """What the diagnoser was made with."""
+
+
+@runtime_checkable
+class Lasting(Protocol):
+    """A detector that outlives its process, and the rows of ports that are gone."""
+
+    def save(self) -> Saved:
+        """What it remembers."""
+
+    def restore(self, saved: Saved) -> None:
+        """Go on from there. Raises `KeyError` or `ValueError` where it does not fit."""
 
 
 class Pipeline:
@@ -83,6 +100,9 @@ class Pipeline:
         self._heard: dict[str, list[NDArray[np.int32]]] = {}
         self._gone = np.zeros(0, np.bool_)
         self._refused = 0
+        self._named: tuple[Topology | None, NDArray[np.bool_]] = None, self._gone
+        self._fed: Topology | None = None
+        self._last = Tick(0, 1.0)
         self.targets: Callable[[], tuple[TargetStatus, ...]] = tuple
         """Who knows the targets' books; the daemon sets it."""
 
@@ -141,6 +161,122 @@ class Pipeline:
                 pass
         return None
 
+    # --- what outlives a process, and a row ------------------------------------------------------
+
+    def save(self) -> Saved:
+        """Everything that a restart should not lose, as it is now."""
+        saved = self._save_rooms()
+        saved.add("table", self.table.save())
+        saved.other["topology"] = np.frombuffer(write_topology(self.topology), np.uint8)
+        tick = self._last
+        about = {"ticks": self.ticks, "time_ns": tick.time_ns, "interval_s": tick.interval_s}
+        saved.write("pipeline", about)
+        return saved
+
+    def _save_rooms(self) -> Saved:
+        stages, saved = self._stages, Saved()
+        saved.add("normalizer", stages.normalizer.save())
+        saved.add("window", stages.window.save())
+        saved.add("diagnoser", stages.diagnoser.save(self.table.ids))
+        if isinstance(stages.detector, Lasting):
+            saved.add("detector", stages.detector.save())
+        return saved
+
+    def restore(self, saved: Saved, now_ns: int) -> float:
+        """Go on where an earlier run was when it was saved. For a pipeline that was fed nothing.
+
+        What is normal (training rows, levels) and what is open stay whatever the age. Readings and
+        the window stay while the window would still hold the last tick. Gives the age, seconds.
+        Raises `KeyError`, `IndexError`, `ValueError` or `FormatError` where it does not fit; the
+        pipeline is of no use then.
+        """
+        about = saved.read("pipeline")
+        age_s = (now_ns - about["time_ns"]) / 1e9
+        polls = age_s / about["interval_s"]
+        stages = self._stages
+        self._adopt_table(stages.table.restored(saved.part("table")))
+        if any(array.shape[-1] > len(self.table) for array in saved.ports.values()):
+            raise ValueError("the arrays are of more ports than there are names")
+        if 0 <= polls <= stages.window.capacity:
+            gap = polls > _MISSED_POLLS
+            stages.normalizer.restore(saved.part("normalizer"), self.table, gap=gap)
+            window = stages.window.restored(saved.part("window"))
+            self._stages = replace(self._stages, window=window)
+        else:
+            stages.normalizer.restart(self.table)
+        stages.diagnoser.restore(saved.part("diagnoser"), self.table)
+        if isinstance(stages.detector, Lasting):
+            stages.detector.restore(saved.part("detector"))
+        topology = read_topology(saved.other["topology"].tobytes())
+        for tap in self._taps:
+            tap(topology)
+        self._adopt(topology)
+        self.table.recall(saved.part("table"))
+        self.ticks, self._fed = int(about["ticks"]), Topology()
+        return age_s
+
+    def rediscovered(self) -> None:
+        """Every target was asked since the start: what only an earlier run knew is let go."""
+        fed, self._fed = self._fed, None
+        if fed is not None and fed.nodes:
+            jobs = self.topology.jobs
+            self.topology = Topology(jobs=jobs)
+            self._adopt(fed)
+
+    def _reclaim(self) -> None:
+        """Give back the rows of ports that nobody has told of for a whole window.
+
+        A new table takes the place of the old one, which snapshots and their readers keep.
+        """
+        stages, frame = self._stages, self.window.frame
+        if frame is None or not isinstance(stages.detector, Lasting):
+            return
+        gone = frame.age_s > stages.window.capacity * frame.interval_s
+        few = max(_FEW_GONE, len(gone) // 8) if not self.table.full else 0
+        if np.count_nonzero(gone) <= few:
+            return
+        gone &= ~self._named_rows()
+        if np.count_nonzero(gone) <= few:
+            return
+        rows = np.flatnonzero(~gone)
+        saved, table = self._save_rooms().only(rows), self.table.save().only(rows)
+        self._adopt_table(self.table.restored(table))
+        self.table.adopt(self.topology)
+        self.table.recall(table)
+        stages.normalizer.restore(saved.part("normalizer"), self.table)
+        window = stages.window.restored(saved.part("window"))
+        self._stages = replace(self._stages, window=window)
+        stages.diagnoser.restore(saved.part("diagnoser"), self.table)
+        stages.detector.restore(saved.part("detector"))
+        self._move_rows(rows)
+        self._context.report.emit(Event.PORTS_FORGOTTEN, self.fabric, ports=int(gone.sum()))
+
+    def _named_rows(self) -> NDArray[np.bool_]:
+        """bool[N]: ports that the topology names."""
+        if self._named[0] is not self.topology or len(self._named[1]) != len(self.table):
+            named = np.zeros(len(self.table), np.bool_)
+            ends = (end for link in self.topology.links for end in (link.a, link.b))
+            for port in (*ends, *(facts.id for facts in self.topology.ports)):
+                row = self.table.row(port)
+                if row is not None:
+                    named[row] = True
+            self._named = self.topology, named
+        return self._named[1]
+
+    def _move_rows(self, rows: NDArray[np.intp]) -> None:
+        """`rows` of the old table are now 0, 1, 2 ..."""
+        place = np.full(len(self._gone), -1, np.int32)
+        place[rows] = np.arange(len(rows), dtype=np.int32)
+        self._gone = self._gone[rows]
+        for target, old in self._target_rows.items():
+            new = place[old]
+            self._target_rows[target] = new[new >= 0]
+
+    def _adopt_table(self, table: PortTable) -> None:
+        self._stages = replace(self._stages, table=table)
+
+    # ---------------------------------------------------------------------------------------------
+
     def forget(self, target: str) -> None:
         """A target was taken from the config: its ports are not published any more."""
         rows = self._target_rows.pop(target, None)
@@ -149,6 +285,8 @@ class Pipeline:
             self._gone[np.setdiff1d(rows, np.concatenate(kept)) if kept else rows] = True
 
     def _adopt(self, topology: Topology) -> None:
+        if self._fed is not None:
+            self._fed = self._fed.merged(topology)
         merged = self.topology.merged(topology).with_inferred_roles()
         if self._intent is not None:
             merged = merged.with_intent(self._intent)
@@ -203,6 +341,7 @@ class Pipeline:
         if self.maintenance is not None:
             for incident in diagnosis.open:
                 incident.maintenance = self.maintenance.covers(incident, tick.time_ns)
+        self._last = tick
         self._count(scores, tick)
         self._settle_presence()
         present = (frame.age_s <= _PRESENT_POLLS * tick.interval_s) & ~self._gone[: frame.n_ports]
@@ -220,7 +359,9 @@ class Pipeline:
             self.targets(),
             dict(diagnosis.job_cost),
             dict(diagnosis.job_money),
+            stages.window,
         )
+        self._reclaim()
         return self.latest
 
     def _count(self, scores: Scores, tick: Tick) -> None:

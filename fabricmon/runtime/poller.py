@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fabricmon.model.stream import PollFailure, Tick
+from fabricmon.runtime.pipeline import Pipeline
 from fabricmon.selfmon import Event
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from fabricmon.model.snapshot import Snapshot, TargetStatus
     from fabricmon.model.stream import Item
     from fabricmon.model.topology import Topology
+    from fabricmon.runtime.outside import Keeper
 
 _SETTLE = 0.8
 """Share of the interval a tick waits for targets that answered last time."""
@@ -41,6 +44,26 @@ class Intake(Protocol):
 
     def forget(self, target: str) -> None:
         """A target was taken from the config."""
+
+
+@dataclass(slots=True)
+class FabricPlan:
+    """One fabric as the config wants it."""
+
+    pipeline: Pipeline
+    guards: list[Guard]
+    interval_s: float
+    rediscover_s: float
+    shape: tuple[Callable[[], Topology | None] | None, ...] = (None,)
+    """Where the shape comes from, the last winning: None asks the devices, others read a file."""
+    jobs: Callable[[], Topology | None] | None = None
+    """Reads the map of jobs."""
+    jobs_s: float = 60.0
+    """How often the map of jobs is read."""
+    close: Callable[[], None] = lambda: None
+    """Called when the plan ends (its recording)."""
+    keeper: Keeper | None = None
+    """Saves the fabric's state, and restores it at the start."""
 
 
 class FabricPoller:
@@ -123,6 +146,11 @@ class FabricPoller:
             pipeline.forget(target)
         self.pipeline = pipeline
 
+    async def between(self, job: Callable[[Pipeline], None]) -> None:
+        """Do something to the pipeline while nothing is fed; a cluster's worker has none."""
+        if isinstance(self.pipeline, Pipeline):
+            await self._work(job, self.pipeline)
+
     def status(self) -> tuple[TargetStatus, ...]:
         """Every target's books."""
         return tuple(status for guard in self.guards for status in guard.status())
@@ -177,6 +205,12 @@ class FabricPoller:
                 if names is None or target.name in names
             )
         )
+
+    async def read(self, source: Callable[[], Topology | None]) -> None:
+        """Ask a source elsewhere, in a thread, and take what it tells."""
+        topology = await asyncio.to_thread(source)
+        if topology is not None:
+            await self.feed(topology)
 
     async def feed(self, item: Topology) -> None:
         """Take a topology from elsewhere (files, jobs)."""

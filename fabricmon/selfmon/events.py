@@ -44,12 +44,17 @@ class Event(Enum):
     VALUE_IGNORED = (Level.DEBUG, "a value is not of the catalogue")
     VALUE_SUSPECT = (Level.WARNING, "values are read, but their source treats them oddly")
     PORTS_REFUSED = (Level.ERROR, "the table of ports is full")
+    PORTS_FORGOTTEN = (Level.INFO, "ports that nobody told of for long gave their rows back")
     COUNTER_ANOMALY = (Level.DEBUG, "a counter wrapped, stuck, fell or broke its limits")
 
     TICK_LATE = (Level.WARNING, "a tick ran late or was skipped")
     CLOCK_STEPPED = (Level.WARNING, "the wall clock stepped; the schedule was re-armed")
     MODEL_FITTED = (Level.INFO, "the forest was fitted and swapped in")
     MODEL_REJECTED = (Level.WARNING, "a new forest failed its canary; the old one stays")
+
+    STATE_RESTORED = (Level.INFO, "a fabric goes on where an earlier run left it")
+    STATE_REFUSED = (Level.ERROR, "a state file could not be used: the fabric starts cold")
+    STATE_FAILED = (Level.ERROR, "a fabric's state could not be saved")
 
     INCIDENT_OPENED = (Level.INFO, "an incident opened")
     INCIDENT_CLOSED = (Level.INFO, "an incident closed")

@@ -60,7 +60,7 @@ def shard_of(name: str) -> int:
 class PortLabels:
     """The label text of every port of one table, as Arrow strings (N), made once per port.
 
-    Rows of a table never change their name, so growth only appends.
+    Rows of a table never change their name, so growth only appends; another table begins anew.
     """
 
     def __init__(self, fabric: str) -> None:
@@ -73,11 +73,15 @@ class PortLabels:
         self._closed: Any = None
         self._hash = np.zeros(0, np.uint32)
         self._info: tuple[int, int, Any] = (-1, -1, None)
+        self._table: PortTable | None = None
 
     def grow(self, table: PortTable, n: int) -> None:
         """Know the first `n` ports of `table`."""
         import pyarrow as pa  # noqa: PLC0415 - 0.2 s that `check` must not pay
 
+        if table is not self._table:
+            self.__init__(self.fabric)  # type: ignore[misc] # the same as made anew
+            self._table = table
         known = 0 if self._opened is None else len(self._opened)
         if known < n:
             ids = table.ids[known:n]

@@ -15,8 +15,11 @@ import numpy as np
 from fabricmon.model.readings import State
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
+    from fabricmon.model.ports import PortTable
     from fabricmon.model.snapshot import Snapshot
 
 _KEEP_POLLS = 3
@@ -48,6 +51,29 @@ class Memory:
     waited: dict[str, tuple[NDArray[np.uint64], NDArray[np.float64]]] = field(default_factory=dict)
     """Counter id -> (ticks so far, seconds so far): a port's speed may change in between."""
     queues: tuple[int, ...] = ()
+    table: PortTable | None = None
+
+    def follow(self, table: PortTable) -> None:
+        """Bring what is kept per row to the rows of `table`, which may be a new one."""
+        old, self.table = self.table, table
+        if old is None or old is table:
+            return
+        rows = table.rows_in(old)
+
+        def moved(array: NDArray[Any], fill: float) -> NDArray[Any]:
+            out = np.full((len(rows), *array.shape[1:]), fill, array.dtype)
+            kept = (rows >= 0) & (rows < len(array))
+            out[kept] = array[rows[kept]]
+            return out
+
+        self._move(moved)
+
+    def _move(self, moved: Callable[[NDArray[Any], float], NDArray[Any]]) -> None:
+        self.missed = {name: moved(array, _NEVER) for name, array in self.missed.items()}
+        self.waited = {
+            name: (moved(ticks, 0), moved(seconds, 0.0))
+            for name, (ticks, seconds) in self.waited.items()
+        }
 
     def order(self, queues: tuple[int, ...]) -> None:
         """Bring what is kept per queue into the order of `queues`, which may have grown."""
@@ -63,11 +89,7 @@ class Memory:
                 out[:, new] = array[:, old]
             return out
 
-        self.missed = {name: moved(array, _NEVER) for name, array in self.missed.items()}
-        self.waited = {
-            name: (moved(ticks, 0), moved(seconds, 0.0))
-            for name, (ticks, seconds) in self.waited.items()
-        }
+        self._move(moved)
         self.queues = queues
 
 
@@ -83,6 +105,7 @@ class Values:
         self._known: dict[str, NDArray[np.bool_]] = {}
         self._has: dict[str, NDArray[np.bool_]] = {}
         self._seconds: dict[str, NDArray[np.float64]] = {}
+        memory.follow(snapshot.table)
         memory.order(frame.queues)
         for counters, states in (
             (frame.counters, frame.state),

@@ -76,8 +76,12 @@ class FabricEncoder:
         yield from self._small_parts(snapshot, time_ms)
 
     def _know(self, table: PortTable, n: int) -> None:
-        """Encode the labels of ports that are new."""
-        self._table = table
+        """Encode the labels of ports that are new; in a new table, every port is."""
+        if table is not self._table:
+            self._table = table
+            self._before.clear()
+            for template in self._templates.values():
+                template.clear()
         for row in range(len(self._before), n):
             device, port = table.ids[row]
             own = {**self._external, "device": device, "fabric": self._fabric, "port": port}

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fabricmon.model.ports import Saved
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -23,6 +25,8 @@ BLOCK = 8
 """Polls in one block of the past: with the span, longer than most training iterations in polls."""
 BLOCKS = 12
 """Blocks kept."""
+PAST = BLOCK * BLOCKS
+"""Polls until the past is as long as it will ever be."""
 LONG = 8
 """Polls of a long level: some iterations of most jobs."""
 TRACKED = {
@@ -46,6 +50,7 @@ _FORGET = np.float32(0.99)
 """What is left of it with each block."""
 _LOW = frozenset({"tx_use", "tx_use_long"})
 """Levels whose robust minimum is kept as well."""
+_LOW_ONLY = ("low", "minima")
 
 
 def known_mean(values: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -134,6 +139,36 @@ class Levels:
                 store[name] = np.concatenate([old, pad], axis=-1)
             fresh = np.array([[np.nan], [0], [0], [np.nan]], np.float32).repeat(more, axis=1)
             self._running[name] = np.concatenate([self._running[name], fresh], axis=1)
+
+    def _stores(self) -> dict[str, dict[str, NDArray[np.float32]]]:
+        """Every array per level, by what it holds."""
+        return {
+            "now": self._now, "high": self._high, "usual": self._usual, "maxima": self._maxima,
+            "means": self._means, "low": self._low, "minima": self._minima,
+            "running": self._running,
+        }  # fmt: skip
+
+    def save(self) -> Saved:
+        """Levels and their past."""
+        saved = Saved({"touched": self._touched})
+        for what, store in self._stores().items():
+            saved.add(what, Saved(dict(store)))
+        saved.write("about", {k: list(v) for k, v in TRACKED.items()})
+        saved.write("ticks", self.ticks)
+        return saved
+
+    @classmethod
+    def restored(cls, saved: Saved) -> Levels:
+        """Go on from there. Raises `KeyError` or `ValueError` where it was of another kind."""
+        levels = cls()
+        if saved.read("about") != {k: list(v) for k, v in TRACKED.items()}:
+            raise ValueError("the levels are others")
+        for what, store in levels._stores().items():
+            part = saved.part(what).ports
+            store |= {name: part[name] for name in (_LOW if what in _LOW_ONLY else TRACKED)}
+        levels._touched, levels.ticks = saved.ports["touched"], int(saved.read("ticks"))
+        levels._n = len(levels._touched)
+        return levels
 
     def _close_block(self, name: str) -> None:
         slot = self.ticks // BLOCK % BLOCKS

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fabricmon.model.ports import Saved
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -20,6 +22,7 @@ _LOSS_POLLS = 6
 _CATCH_UP = 1.4
 """Times the usual traffic in the poll after a silence: the cache of the poll before came late."""
 _NEVER = np.iinfo(np.int64).max
+_KEPT = ("onset", "latched", "_up", "_broken", "_silent")
 
 
 def _grown(array: NDArray[Any], n: int, fill: float) -> NDArray[Any]:
@@ -53,6 +56,19 @@ class Memory:
         self._up = np.zeros(0, np.float32)
         self._broken = np.zeros((RECENT, 0), np.bool_)
         self._silent = np.zeros(0, np.bool_)
+
+    def save(self) -> Saved:
+        """All of it."""
+        saved = Saved()
+        saved.attributes(self, _KEPT)
+        return saved
+
+    @classmethod
+    def restored(cls, saved: Saved) -> Memory:
+        """Go on from there. Raises `KeyError` or `ValueError` where it was of another kind."""
+        memory = cls()
+        saved.give_back(memory, _KEPT)
+        return memory
 
     def before(self, view: FabricView) -> None:
         """Take what this tick shows of links and silence; rules have not run yet."""

@@ -12,10 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fabricmon.model.ports import Saved
+from fabricmon.model.topology import PortId
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from fabricmon.diagnose.view import FabricView
+    from fabricmon.model.ports import PortTable
 
 KEPT = 120
 """Polls kept per job."""
@@ -70,6 +76,21 @@ class Beat:
         self._lags = np.full((KEPT, hosts), np.nan)
         self._slow = np.zeros(KEPT, np.bool_)
         """Polls in which the job ran slower than usual: they do not teach what is usual."""
+
+    def save(self) -> tuple[int, dict[str, NDArray[Any]]]:
+        """Polls seen, and what they showed."""
+        return self._polls, {"sent": self._sent, "lags": self._lags, "slow": self._slow}
+
+    def restore(self, polls: int, arrays: dict[str, NDArray[Any]], order: list[int]) -> None:
+        """Go on from there; host `i` is the one that was `order[i]`.
+
+        Raises `KeyError`, `IndexError` or `ValueError` where it does not fit.
+        """
+        sent = arrays["sent"][:, order]
+        if sent.shape != self._sent.shape:
+            raise ValueError(f"a job of {self._sent.shape}, not {sent.shape}")
+        self._polls, self._sent = polls, sent
+        self._lags, self._slow = arrays["lags"][:, order], arrays["slow"]
 
     def push(self, sent: NDArray[np.float32]) -> None:
         """Take float32[C], the share of its link each card used in this poll."""
@@ -167,6 +188,32 @@ class Pace:
         """No job yet."""
         self._shape: object = None
         self._beats: dict[str, Beat] = {}
+
+    def save(self, ids: Sequence[PortId]) -> Saved:
+        """The recent polls of every job, whose cards are told by name."""
+        saved, about = Saved(), []
+        for place, (name, beat) in enumerate(self._beats.items()):
+            polls, arrays = beat.save()
+            hosts = [ids[row].device for row in beat.rows]
+            about.append([name, polls, [ids[row] for row in beat.cards], hosts])
+            saved.add(str(place), Saved(other=arrays))
+        saved.write("jobs", about)
+        return saved
+
+    @classmethod
+    def restored(cls, saved: Saved, table: PortTable) -> Pace:
+        """Go on from there; a job of which a card is not known any more begins anew."""
+        pace = cls()
+        for place, (name, polls, cards, hosts) in enumerate(saved.read("jobs")):
+            rows = [row for card in cards if (row := table.row(PortId(*card))) is not None]
+            if len(rows) == len(cards):
+                known = np.sort(np.array(rows, np.intp))
+                nodes, host = np.unique(table.node[known], return_inverse=True)
+                order = [hosts.index(table.nodes[node]) for node in nodes]
+                beat = Beat(known, host.astype(np.intp))
+                beat.restore(polls, saved.part(str(place)).other, order)
+                pace._beats[name] = beat
+        return pace
 
     def update(self, view: FabricView) -> None:
         """Take this tick of every job."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fabricmon.diagnose.tracking.arbiter import same_place
+from fabricmon.diagnose.tracking.written import Written
 from fabricmon.model.incident import (
     SEVERITY_ORDER,
     Cause,
@@ -21,12 +22,20 @@ from fabricmon.model.incident import (
     Victim,
     incident_id,
 )
+from fabricmon.model.ports import Saved
 from fabricmon.model.topology import PortId
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from fabricmon.diagnose.config import DiagnoseConfig
     from fabricmon.diagnose.view import FabricView
     from fabricmon.model.incident import Evidence
+    from fabricmon.model.ports import PortTable
+
+_BY_PORT = ("_held",)
+_REMEMBERED = 2048
+"""Ticks of which a track knows whether they had a claim: more than any setting looks back."""
 
 
 class Track:
@@ -60,6 +69,8 @@ class Track:
     def begin_tick(self) -> None:
         """No claim yet at this tick."""
         self.finding = None
+        if len(self.hits) >= 2 * _REMEMBERED:
+            del self.hits[:_REMEMBERED]
         self.hits.append(False)
 
     def claim(self, finding: Finding, view: FabricView) -> None:
@@ -82,7 +93,54 @@ class Track:
         if held >= self._hardest.get(finding.kind, (0.0,))[0]:
             self._hardest[finding.kind] = held, finding
         self.rows = frozenset(finding.rows)
-        self._hold(finding, view)
+        if finding.verdict is not Verdict.TELEMETRY:
+            self._hold(finding, view)
+
+    def write(self, ids: Sequence[PortId]) -> tuple[Written, Saved]:
+        """The track, and its arrays by port."""
+        written = Written(
+            self.first_ns,
+            self.last_ns,
+            self.hits,
+            self.incident,
+            [ids[row] for row in sorted(self.rows)],
+            list(self._kinds.items()),
+            list(self._weight.items()),
+            list(self._named.items()),
+            list(self._leading.items()),
+            [(kind, replace(finding, rows=())) for kind, finding in self._latest.items()],
+            [(k, (held, replace(f, rows=()))) for k, (held, f) in self._hardest.items()],
+            self._claims,
+            list(self._sure.items()),
+            list(self._times.items()),
+        )
+        self._grow(len(ids))
+        arrays = Saved()
+        arrays.attributes(self, _BY_PORT)
+        return written, arrays
+
+    @classmethod
+    def read(cls, written: Written, arrays: Saved, table: PortTable) -> Track:
+        """The track again. Raises `KeyError` or `ValueError` where the arrays do not fit."""
+        track = cls(written.first_ns)
+        arrays.give_back(track, _BY_PORT)
+        track.last_ns, track.hits = written.last_ns, written.hits
+        track.incident, track._claims = written.incident, written.claims
+        rows = (table.row(port) for port in written.rows)
+        track.rows = frozenset(row for row in rows if row is not None)
+        track._kinds.update(written.kinds)
+        track._weight.update(written.weight)
+        track._named, track._leading = dict(written.named), dict(written.leading)
+        track._latest, track._hardest = dict(written.latest), dict(written.hardest)
+        track._sure.update(written.sure)
+        track._times.update(written.times)
+        return track
+
+    def _grow(self, ports: int) -> None:
+        for name in _BY_PORT:
+            array = getattr(self, name)
+            if len(array) < ports:
+                setattr(self, name, np.pad(array, (0, ports - len(array))))
 
     def _place(self, cause: Cause) -> tuple[str, str]:
         """The key under which this cause, or the other end of its cable, is already known."""
@@ -92,8 +150,7 @@ class Track:
         return cause.device, cause.port
 
     def _hold(self, finding: Finding, view: FabricView) -> None:
-        if len(self._held) < view.frame.n_ports:
-            self._held = np.pad(self._held, (0, view.frame.n_ports - len(self._held)))
+        self._grow(view.frame.n_ports)
         rows = [view.table.row(PortId(v.device, v.port)) for v in finding.victims]
         known = np.array([row for row in rows if row is not None], np.intp)
         self._held[known] += np.nan_to_num(view.stall[known])

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fabricmon.diagnose.tracking.track import Track
+from fabricmon.diagnose.tracking.written import dump, load
 from fabricmon.model.incident import Finding, Incident, IncidentState, Verdict
+from fabricmon.model.ports import Saved
 from fabricmon.selfmon import Event
 
 if TYPE_CHECKING:
@@ -13,6 +15,8 @@ if TYPE_CHECKING:
 
     from fabricmon.diagnose.config import DiagnoseConfig
     from fabricmon.diagnose.view import FabricView
+    from fabricmon.model.ports import PortTable
+    from fabricmon.model.topology import PortId
     from fabricmon.selfmon import Reporter
 
 
@@ -42,6 +46,23 @@ class Tracker:
     def tracks(self) -> Sequence[Track]:
         """Incidents and what may become one."""
         return self._tracks
+
+    def save(self, ids: Sequence[PortId]) -> Saved:
+        """Every track, and what it added up by port."""
+        saved, all_written = Saved(), []
+        for place, track in enumerate(self._tracks):
+            written, arrays = track.write(ids)
+            all_written.append(written)
+            saved.add(str(place), arrays)
+        saved.write("tracks", dump(all_written))
+        return saved
+
+    def restore(self, saved: Saved, table: PortTable) -> None:
+        """Go on with them. Raises `KeyError` or `ValueError` where they do not fit."""
+        self._tracks = [
+            Track.read(written, saved.part(str(place)), table)
+            for place, written in enumerate(load(saved.read("tracks")))
+        ]
 
     def update(
         self, findings: Sequence[Finding], view: FabricView

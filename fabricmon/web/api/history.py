@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fabricmon.model.frame import Frame
+    from fabricmon.model.ports import PortTable
     from fabricmon.model.snapshot import Snapshot
 
 _MAX_TICKS = 3600
@@ -30,6 +31,7 @@ _SHOWN = 0.02
 class Moment:
     """One tick of one fabric.
 
+    table         the ports by row, as they were then
     rows, stall   int32[M], float32[M]: ports held back more than 2 % of the time
     incidents     their JSON, worst first
     frame         for the plots; None once it no longer fits
@@ -37,6 +39,7 @@ class Moment:
 
     tick: int
     time_ns: int
+    table: PortTable
     ports: int
     rows: NDArray[np.int32]
     stall: NDArray[np.float32]
@@ -70,6 +73,7 @@ class History:
         moment = Moment(
             snapshot.tick,
             frame.time_ns,
+            snapshot.table,
             int(np.count_nonzero(snapshot.present)),
             rows,
             stall[rows].astype(np.float32),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fabricmon.model.snapshot import Snapshot, TargetStatus
+    from fabricmon.model.topology import PortId
     from fabricmon.model.window import Window
     from fabricmon.web.api.history import Moment
 
@@ -160,7 +161,7 @@ def port_json(
             },
         },
         "signals": _signals(window, row),
-        "rates": _rates(moments, row),
+        "rates": _rates(moments, table.ids[row]),
     }
 
 
@@ -213,11 +214,15 @@ def _signals(window: Window | None, row: int) -> dict[str, Any]:
     return out
 
 
-def _rates(moments: Sequence[Moment], row: int) -> dict[str, Any]:
+def _rates(moments: Sequence[Moment], port: PortId) -> dict[str, Any]:
     """Rates a second of every counter, where frames are still held."""
-    frames = [m.frame for m in moments if m.frame is not None and row < m.frame.n_ports]
+    frames = [
+        (m.frame, row)
+        for m in moments
+        if m.frame is not None and (row := m.table.row(port)) is not None and row < m.frame.n_ports
+    ]
     series: dict[str, list[float | None]] = {}
-    for i, frame in enumerate(frames):
+    for i, (frame, row) in enumerate(frames):
         for k, counter in enumerate(frame.counters):
             line = series.setdefault(counter.id, [None] * len(frames))
             line[i] = _number(frame.rate[k, row])
@@ -226,7 +231,7 @@ def _rates(moments: Sequence[Moment], row: int) -> dict[str, Any]:
                 line = series.setdefault(f"{counter.id}[{queue}]", [None] * len(frames))
                 line[i] = _number(frame.queue_rate[k, row, q])
     known = {name: line for name, line in series.items() if any(v is not None for v in line)}
-    return {"times": [frame.time_ns / 1e9 for frame in frames], **known}
+    return {"times": [frame.time_ns / 1e9 for frame, _ in frames], **known}
 
 
 def topology_json(snapshot: Snapshot) -> dict[str, Any]:
@@ -256,7 +261,7 @@ def topology_json(snapshot: Snapshot) -> dict[str, Any]:
 def moment_json(snapshot: Snapshot, moment: Moment, limit: int = 2000) -> dict[str, Any]:
     """What was held back at one tick, hardest first, and the incidents of that tick."""
     order = np.argsort(-moment.stall, kind="stable")[:limit]
-    ids = snapshot.table.ids
+    ids = moment.table.ids
     return {
         "fabric": snapshot.fabric,
         "tick": moment.tick,

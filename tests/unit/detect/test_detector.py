@@ -196,9 +196,9 @@ def test_a_restart_goes_on_from_the_training_rows() -> None:
     """With the rows of an earlier run the detector has a forest after the swap time."""
     first, second = _stage(), _stage()
     first.healthy(_LEARNED)
-    state = first.detector.state()
-    assert set(state) == {"host/roce", "down/roce"}
-    second.detector.restore(state)
+    saved = first.detector.save()
+    assert set(saved.part("rows").other) == {"host/roce", "down/roce"}
+    second.detector.restore(saved)
     scores = second.healthy(_CONFIG.swap_polls + 2)
     assert not scores[-1].learning
 
@@ -218,7 +218,7 @@ def test_diagnosed_ports_are_not_learned_as_healthy() -> None:
                     rows=(2,),
                 )  # fmt: skip
                 stage.detector.feedback([finding])
-        rows = np.concatenate(list(stage.detector.state().values()))
+        rows = np.concatenate(list(stage.detector.save().part("rows").other.values()))
         kept.append(int((rows[:, 0] > 0.035).sum()))
     assert kept[0] > 0
     assert kept[1] == 0

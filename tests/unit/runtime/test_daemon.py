@@ -14,7 +14,8 @@ from fabricmon.clock import SystemClock
 from fabricmon.collectors.guard import Guard
 from fabricmon.model.maintenance import Maintenance
 from fabricmon.model.readings import Poll
-from fabricmon.runtime.daemon import Assembly, Daemon, FabricPlan
+from fabricmon.runtime.daemon import Assembly, Daemon
+from fabricmon.runtime.poller import FabricPlan
 from fabricmon.selfmon import Reporter
 from fabricmon.settings import Settings
 
@@ -171,8 +172,9 @@ async def test_fabrics_and_targets_come_and_go() -> None:
         await daemon.reload()
         for source in (kept, fresh):
             await _used_again(source)
-        assert set(daemon.windows()) == {"kept", "fresh"}
-        assert "gone" not in daemon.snapshots()
+        while "fresh" not in daemon.snapshots():
+            await _used_again(exporter)
+        assert set(daemon.windows()) == set(daemon.snapshots()) == {"kept", "fresh"}
     assert kept.life == fresh.life == ["start", "stop"]
     assert gone.life == ["start", "stop"]
     assert exporter.life == ["start", "forget gone", "stop"]
