@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from fabricmon.formats import mad
 from fabricmon.formats.base import Bad, BadRecord
 from fabricmon.formats.ibtext import PortCounts, parse_count
 
@@ -27,6 +28,13 @@ _VALUE = re.compile(r"(?P<name>[A-Za-z]\w*):\s*\.*\s*(?P<value>\S.*)$")
 _GROUPS = {"Port": "PortCounters", "Port extended": "PortCountersExtended"}
 # Fields that are part of the request, not counts.
 _SELECTORS = frozenset({"PortSelect", "CounterSelect", "CounterSelect2"})
+_ALONE = {
+    field.name: group
+    for group, fields in mad.FIELDS.items()
+    if group not in {"PortCounters", "PortCountersExtended"}
+    for field in fields
+}
+"""Fields that only one attribute has: where they stand without a header, they begin its block."""
 _EXTENDED_ONLY = frozenset({"PortUnicastXmitPkts", "PortUnicastRcvPkts"})
 _OURS = re.compile(
     r"^(?:# Port(?! info).*: Lid \d+ port \d+|PortSelect:|perfquery: )", re.MULTILINE
@@ -71,7 +79,7 @@ def read(lines: Iterable[str], bad: Bad, file: str = "") -> Iterator[PortCounts]
         name = match["name"]
         if _begins_bare(block, name):
             yield from _complete(block)
-            block = PortCounts("", 1, line=number)
+            block = PortCounts(_ALONE.get(name, ""), block.port if block else 1, line=number)
         if block is not None:
             _take(block, name, match["value"], BadRecord(file, number, line[:80]), bad)
     yield from _complete(block)
@@ -94,7 +102,8 @@ def _begins_bare(block: PortCounts | None, name: str) -> bool:
     """Whether a `Name: value` line opens a block that has no header."""
     if block is None:
         return name == "PortSelect"
-    return not block.lid and (name == "PortSelect" or name in block.values)
+    other = name in _ALONE and block.values and block.group != _ALONE[name]
+    return not block.lid and (name == "PortSelect" or name in block.values or bool(other))
 
 
 def _take(block: PortCounts, name: str, text: str, place: BadRecord, bad: Bad) -> None:
@@ -123,13 +132,7 @@ def _bare_group(values: dict[str, int | None]) -> str:
     if "PortXmitWait" in values or "SymbolErrorCounter" in values:
         return "PortCounters"
     first = next(iter(values))
-    for group, field in (
-        ("PortXmitDiscardDetails", "PortInactiveDiscards"),
-        ("PortRcvErrorDetails", "PortLocalPhysicalErrors"),
-    ):
-        if field in values:
-            return group
-    return re.sub(r"\d+$", "", first)
+    return _ALONE.get(first) or re.sub(r"\d+$", "", first)
 
 
 def write(blocks: Iterable[PortCounts]) -> Iterator[str]:
