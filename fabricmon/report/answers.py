@@ -21,6 +21,7 @@ _WHOSE = {
     "not-fabric": "No, it is not the fabric.",
 }
 _SHOWN = 5
+_SYMBOLS = {"bytes": "B", "bytes/s": "B/s", "bits": "b", "bits/s": "b/s"}
 _PREFIXES = ("", "k", "M", "G", "T", "P", "E")
 
 
@@ -43,11 +44,13 @@ def percent(ratio: float) -> str:
 
 
 def scaled(value: float, unit: str) -> str:
-    """Three digits and a prefix."""
+    """Three digits and a prefix; a unit that is a word stands apart: `34 k packets/s`."""
     power = 0
     while abs(value) >= 1000 and power < len(_PREFIXES) - 1:
         value, power = value / 1000, power + 1
-    return f"{value:.3g} {_PREFIXES[power]}{unit}".rstrip()
+    prefix, unit = _PREFIXES[power], _SYMBOLS.get(unit, unit)
+    apart = " " if prefix and len(unit) > 3 else ""
+    return f"{value:.3g} {prefix}{apart}{unit}".rstrip()
 
 
 def duration(seconds: float) -> str:

@@ -111,7 +111,7 @@ export function IncidentView({ id, version, status }) {
     <${Table} caption="Jobs" rows=${data.jobs} empty="no job is known to run here" columns=${[
       ["Job", (j) => j.name], ["Stalled GPU time", (j) => duration(j.stalled_gpu_seconds), true]]} />
     <${Table} caption="Causes that were considered" rows=${data.causes_ranked} columns=${[
-      ["Port", (c) => html`<${PortName} fabric=${fabric} device=${c.device} port=${c.port} />`], ["Confidence", (c) => percent(c.confidence), true]]} />`;
+      ["Port", (c) => html`<${PortName} fabric=${fabric} device=${c.device} port=${c.port} />`], ["Share of the blame", (c) => percent(c.confidence), true]]} />`;
 }
 
 // What the number is made of: each counter as it was read, poll by poll.

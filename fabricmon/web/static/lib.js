@@ -34,12 +34,15 @@ export function useApi(path, query, version, keep = false) {
 export const percent = (ratio) => (ratio == null ? "unknown" : `${(ratio * 100).toFixed(ratio < 0.1 ? 1 : 0)} %`);
 export const clock = (iso) => (iso ? `${iso.slice(0, 10)} ${iso.slice(11, 19)} UTC` : "never");
 const PREFIXES = ["", "k", "M", "G", "T", "P", "E"];
+const SYMBOLS = { bytes: "B", "bytes/s": "B/s", bits: "b", "bits/s": "b/s" };
 export function scaled(value, unit = "", base = 1000) {
   if (value == null) return "unknown";
+  unit = SYMBOLS[unit] ?? unit;
   let i = 0;
   while (Math.abs(value) >= base && i < PREFIXES.length - 1) { value /= base; i += 1; }
   const text = i === 0 && Number.isInteger(value) ? String(value) : value.toPrecision(3);
-  return `${Number(text)} ${PREFIXES[i]}${unit}`.trim();
+  const apart = unit.length > 3 ? " " : ""; // a word is no symbol: 34 k packets
+  return `${Number(text)} ${PREFIXES[i]}${PREFIXES[i] && apart}${unit}`.trim();
 }
 export const duration = (s) => (s >= 7200 ? `${(s / 3600).toPrecision(3)} h` : s >= 120 ? `${(s / 60).toPrecision(3)} min` : `${Number(s.toPrecision(3))} s`);
 export const link = (...parts) => `#/${parts.map(encodeURIComponent).join("/")}`;
@@ -54,7 +57,7 @@ export function PortName({ fabric, device, port }) {
 // columns: [title, row -> cell, numeric?]
 export function Table({ caption, columns, rows, empty = "nothing" }) {
   if (!rows.length) return html`<p class="dim">${caption}: ${empty}</p>`;
-  return html`<div class="scroll" tabindex="0" role="region" aria-label=${caption}><table>
+  return html`<div class=${columns.length < 4 ? "scroll narrow" : "scroll"} tabindex="0" role="region" aria-label=${caption}><table>
     <caption>${caption}</caption>
     <thead><tr>${columns.map(([title, , numeric]) => html`<th scope="col" class=${numeric ? "num" : ""}>${title}</th>`)}</tr></thead>
     <tbody>${rows.map((row) => html`<tr>${columns.map(([, cell, numeric]) => html`<td class=${numeric ? "num" : ""}>${cell(row)}</td>`)}</tr>`)}</tbody>

@@ -107,7 +107,7 @@ function nodes({ pen, plan, x, y, width, height, view, colours }) {
     if (space < 34) {
       pen.fillStyle = colours.dim;
       pen.textAlign = "left";
-      pen.fillText(`${row.nodes.length} devices: zoom in for names`, 10, rowY(plan, i, height) + (below ? 28 : -18));
+      pen.fillText(`${row.nodes.length} devices: zoom in for names`, 10, rowY(plan, i, height) + (below ? 43 : -18));
       pen.textAlign = "center";
     }
   }
@@ -120,7 +120,18 @@ function fitted(pen, name, space) {
   return `${name.slice(0, keep)}…`;
 }
 
-function causes({ pen, plan, x, y, colours }, moment) {
+// The name of a device where the row has no room for names: on a plate, over what is below.
+function label(pen, name, cx, cy, colours) {
+  const { width } = pen.measureText(name);
+  const fill = pen.fillStyle;
+  pen.fillStyle = colours.bg;
+  pen.fillRect(cx - width / 2 - 3, cy - 11, width + 6, 15);
+  pen.fillStyle = colours.fg;
+  pen.fillText(name, cx, cy);
+  pen.fillStyle = fill;
+}
+
+function causes({ pen, plan, x, y, width, view, colours }, moment) {
   for (const incident of moment.incidents) {
     const { cause } = incident;
     const node = cause ? plan.index.get(cause.device) : undefined;
@@ -135,6 +146,7 @@ function causes({ pen, plan, x, y, colours }, moment) {
       pen.lineTo(x(ends[1]), y(ends[1]));
       pen.stroke();
       pen.setLineDash([]);
+      for (const end of ends) if ((view.zoom * width) / plan.rows[plan.row[end]].nodes.length < 34) label(pen, plan.names[end], x(end), y(end) + 24, colours);
     }
     pen.beginPath();
     for (const [dx, dy] of [[0, -12], [12, 0], [0, 12], [-12, 0]]) pen.lineTo(x(node) + dx, y(node) + dy);

@@ -32,7 +32,7 @@ const RATIOS = ["stall", "press", "tx_use", "rx_use"];
 // Counters that belong on one plot, by what they are called.
 const GROUPS = [
   ["Bytes a second", /bytes$/], ["Packets a second", /_packets(\[|$)/], ["Pause frames a second", /(pause|pfc)_frames/],
-  ["Waiting", /wait|pfc_ns/], ["Loss and errors a second", /discard|error|dropped|overrun|fec|downed|recover|out_of|timeout|retrans|rnr/], ["Other, a second", /./],
+  ["Waiting, ns or ticks a second", /wait|pfc_ns/], ["Loss and errors a second", /discard|error|dropped|overrun|fec|downed|recover|out_of|timeout|retrans|rnr/], ["Other, a second", /./],
 ];
 
 function grouped(rates) {
@@ -74,12 +74,25 @@ const hms = (seconds) => new Date(seconds * 1000).toISOString().slice(11, 19);
 const COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#999933", "#777777"];
 const DASHES = [[], [6, 3], [2, 3], [8, 3, 2, 3], [1, 2], [10, 4], [4, 4], [12, 3]];
 
+// A hole in which nobody was read is a hole in the line: one empty moment after each side of it.
+function broken(rows) {
+  const [times] = rows;
+  const steps = times.slice(1).map((time, i) => time - times[i]).sort((a, b) => a - b);
+  const longest = 3 * (steps[steps.length >> 1] ?? 0);
+  const out = rows.map(() => []);
+  times.forEach((time, i) => {
+    if (i > 0 && time - times[i - 1] > longest) out.forEach((row, k) => row.push(k === 0 ? times[i - 1] + longest / 3 : null));
+    out.forEach((row, k) => row.push(rows[k][i]));
+  });
+  return out;
+}
+
 function Plot({ title, times, series, format, max }) {
   const box = useRef(null);
   const [flip, setFlip] = useState(0);
   const shape = series.map(([name]) => name).join();
   const chart = useRef(null);
-  const data = useMemo(() => [times, ...series.map(([, values]) => values)], [times, series]);
+  const data = useMemo(() => broken([times, ...series.map(([, values]) => values)]), [times, series]);
   useEffect(() => {
     const again = () => setFlip((n) => n + 1);
     addEventListener("themechange", again);
