@@ -36,7 +36,17 @@ class PollFailure:
     message: str = ""
 
 
-Item: TypeAlias = Topology | ReadingBatch | PollFailure | Tick
+@dataclass(frozen=True, slots=True)
+class ClockStep:
+    """The wall clock was found to have stepped: what was stamped before is of another time."""
+
+    time_ns: int
+    """By the new time."""
+    step_ns: int
+    """How far, beyond the time that passed; negative where it went back."""
+
+
+Item: TypeAlias = Topology | ReadingBatch | PollFailure | ClockStep | Tick
 
 
 class Source(Protocol):

@@ -94,6 +94,13 @@ class Normalizer:
         if batch.gauge_columns:
             self._gauges.take(batch, self._staging.where(batch.ports), len(self.table))
 
+    def shift(self, step_ns: int) -> None:
+        """The wall clock stepped by so much: rates go on over the time that really passed."""
+        self._store.shift(step_ns)
+        self._read_ns[self._read_ns != NO_TIME] += step_ns
+        if self._staging.now_ns != NO_TIME:
+            self._staging.now_ns += step_ns
+
     def tick(self, now_ns: int, interval_s: float) -> Frame:
         """Make a frame of everything absorbed since the last tick."""
         store, n = self._store, len(self.table)

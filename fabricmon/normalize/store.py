@@ -147,6 +147,16 @@ class Store:
         store.version = 1
         return store
 
+    def shift(self, step_ns: int) -> None:
+        """The clock stepped: move every time on, and trust no stamp of the next readings.
+
+        Times of ours are exact then; those of devices, which did not step, are told apart by it.
+        """
+        for name in ("last", "base", "settled", "heard", "moved_at", "moved_base"):
+            times = getattr(self, name)
+            times[times != NO_TIME] += step_ns
+        np.maximum(self.doubt, 1, out=self.doubt)
+
     def distrust_narrow(self) -> None:
         """Begin anew where a counter may have wrapped unseen: after a time without readings."""
         for slot, known in enumerate(self.columns):

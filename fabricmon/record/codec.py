@@ -21,7 +21,7 @@ from fabricmon.errors import FormatError, Reason
 from fabricmon.formats.interchange import read_topology, write_topology
 from fabricmon.model.counters import BY_ID
 from fabricmon.model.readings import Column, PortSet, ReadingBatch
-from fabricmon.model.stream import Item, PollFailure, Tick
+from fabricmon.model.stream import ClockStep, Item, PollFailure, Tick
 from fabricmon.model.topology import Topology
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ class RowKind(IntEnum):
     TOPOLOGY = 5
     CARRIED = 6
     """The topology known when this file was begun; an earlier file has it already."""
+    STEP = 7
 
 
 _NUMBERS = {"values": np.uint8, "state": np.uint8, "time_ns": np.int64, "gauges": np.uint8}
@@ -84,6 +85,8 @@ class Encoder:
                 self._batch(item)
             case Tick():
                 self._row(RowKind.TICK, [item.time_ns, item.interval_s])
+            case ClockStep():
+                self._row(RowKind.STEP, [item.time_ns, item.step_ns])
             case PollFailure():
                 fields = [item.target, item.collector, item.reason, item.time_ns, item.message]
                 self._row(RowKind.FAILURE, fields)
@@ -204,6 +207,8 @@ class Decoder:
                 self._columns.append(tuple(_column(entry) for entry in fields))
             case RowKind.TICK:
                 return Tick(*fields)
+            case RowKind.STEP:
+                return ClockStep(*fields)
             case RowKind.FAILURE:
                 target, collector, reason, time_ns, message = fields
                 return PollFailure(target, collector, Reason(reason), time_ns, message)

@@ -17,7 +17,7 @@ from fabricmon.formats.interchange import read_topology, write_topology
 from fabricmon.model.ports import Saved
 from fabricmon.model.readings import ReadingBatch
 from fabricmon.model.snapshot import Snapshot
-from fabricmon.model.stream import PollFailure, Tick
+from fabricmon.model.stream import ClockStep, PollFailure, Tick
 from fabricmon.model.topology import Topology
 from fabricmon.selfmon import Event
 
@@ -157,6 +157,8 @@ class Pipeline:
                 return self._tick(item)
             case Topology():
                 self._adopt(item)
+            case ClockStep():
+                self._stages.normalizer.shift(item.step_ns)
             case PollFailure():
                 pass
         return None

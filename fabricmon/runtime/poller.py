@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from fabricmon.model.stream import PollFailure, Tick
+from fabricmon.model.stream import ClockStep, PollFailure, Tick
 from fabricmon.runtime.pipeline import Pipeline
 from fabricmon.selfmon import Event
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _SETTLE = 0.8
 """Share of the interval a tick waits for targets that answered last time."""
 _DISCOVERIES_AT_ONCE = 32
+_STEP_NS = 100_000_000
+"""More than a clock is slewed in an interval."""
 
 
 class Intake(Protocol):
@@ -86,6 +88,8 @@ class FabricPoller:
         self._worker: ThreadPoolExecutor | None = None
         self._learner: ThreadPoolExecutor | None = None
         self._polls: set[asyncio.Task[None]] = set()
+        self._ahead_ns: int | None = None
+        """How far the wall clock is ahead of the monotonic one."""
         self.ready = False
         """Whether one full cycle of polls has been judged."""
         self.reshape: Callable[[Topology], Awaitable[None]] = self.feed
@@ -158,6 +162,7 @@ class FabricPoller:
     async def tick(self) -> None:
         """Poll what is due, wait for those that usually answer, judge what came."""
         now_ns = self._context.clock.now_ns()
+        await self._tell_of_steps(now_ns)
         expected: set[asyncio.Task[None]] = set()
         for guard in self.guards:
             for target in guard.due():
@@ -168,6 +173,13 @@ class FabricPoller:
             await asyncio.wait(expected, timeout=_SETTLE * self._interval_s)
         await self._work(self._judge, Tick(now_ns, self._interval_s))
         self.ready = True
+
+    async def _tell_of_steps(self, now_ns: int) -> None:
+        """Compare how far wall and monotonic time went since the last tick."""
+        mono_ns = round(self._context.clock.monotonic() * 1e9)
+        ahead_ns, self._ahead_ns = self._ahead_ns, now_ns - mono_ns
+        if ahead_ns is not None and abs(self._ahead_ns - ahead_ns) >= _STEP_NS:
+            await self._work(self._feed, [ClockStep(now_ns, self._ahead_ns - ahead_ns)])
 
     def _begin(self, guard: Guard, target: Target) -> asyncio.Task[None]:
         task = asyncio.create_task(self._poll(guard, target), name=f"poll-{target.name}")

@@ -8,7 +8,7 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from fabricmon.model.stream import Tick
+from fabricmon.model.stream import ClockStep, Tick
 from fabricmon.model.topology import Topology
 from fabricmon.runtime.cluster.message import pack, parts, word
 from fabricmon.runtime.inventory import shard_of
@@ -131,6 +131,8 @@ class Outlet:
                 if self.judge.leading or not (item.jobs or item.idle) or item.nodes:
                     own = self._member.removeprefix("member.")
                     self._post(item, f"{self._subject}.{own}", self._member, "")
+            case ClockStep():
+                pass  # judges go by the server's time
             case _:
                 lease = self.lease(item.target)
                 subject = f"{self._subject}.{lease.removeprefix('shard.')}"

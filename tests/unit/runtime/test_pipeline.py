@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from support.pipelines import batch, make_pipeline, ports
 
 from fabricmon.api import Context
@@ -9,7 +10,7 @@ from fabricmon.errors import Reason
 from fabricmon.model.maintenance import Maintenance
 from fabricmon.model.readings import PortSet
 from fabricmon.model.snapshot import Snapshot
-from fabricmon.model.stream import Item, PollFailure, Tick
+from fabricmon.model.stream import ClockStep, Item, PollFailure, Tick
 from fabricmon.model.topology import Ecn, Intent, Link, Node, PortId, Topology
 from fabricmon.runtime.pipeline import Pipeline
 
@@ -109,6 +110,31 @@ class TestTopology:
         version = pipeline.table.version
         pipeline.feed(topology)
         assert version == pipeline.table.version
+
+
+class TestClockSteps:
+    """The wall clock steps between two polls; the monotonic clock, as ever, does not."""
+
+    @pytest.mark.parametrize("hours", [-1.0, 1.0, 720.0, 0.002])
+    @pytest.mark.parametrize("device_steps", [True, False])
+    def test_no_rate_is_lost_or_wrong(
+        self, context: Context, hours: float, *, device_steps: bool
+    ) -> None:
+        """Whoever stamps the samples, we or a device of which the clock stays right."""
+        pipeline, step_ns = make_pipeline(context), round(hours * 3600 * _S)
+        for poll in range(20):
+            now = _START + poll * 10 * _S
+            stepped = step_ns if poll >= 8 else 0
+            if poll == 8:
+                pipeline.feed(ClockStep(now + stepped, step_ns))
+            stamp = now + stepped if device_steps else now
+            pipeline.feed(batch("t", ports("leaf", "p1"), poll * 1000, stamp))
+            snapshot = pipeline.feed(Tick(now + stepped, 10.0))
+            assert snapshot is not None
+            assert snapshot.frame.total[0, 0] == poll * 1000
+            if poll:
+                assert snapshot.frame.rate_of("rx_bytes")[0] == pytest.approx(100.0, rel=1e-3)
+            assert snapshot.present.all()
 
 
 class TestInherit:
