@@ -77,7 +77,10 @@ class Scraping:
     async def _slotted(
         self, request: web.Request, work: Coroutine[None, None, Page]
     ) -> web.StreamResponse:
-        """Run `work` and send its page, unless too many do already."""
+        """Run `work`, unless too many do already, and send its page.
+
+        Who reads slowly holds a connection, but no slot: others are not refused for it.
+        """
         if self._running >= self._limit:
             work.close()
             self._context.report.emit(Event.SCRAPE_REFUSED, request.path)
@@ -86,9 +89,10 @@ class Scraping:
             )
         self._running += 1
         try:
-            return await _send(request, await work)
+            page = await work
         finally:
             self._running -= 1
+        return await _send(request, page)
 
 
 def takes_gzip(accepted: str) -> bool:
