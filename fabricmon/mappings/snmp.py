@@ -274,6 +274,13 @@ class Profile:
         return tuple(wanted)
 
     @cached_property
+    def shaping(self) -> tuple[Oid, ...]:
+        """Columns whose values, not only their instances, decide what is read and how."""
+        slow = [column for row in self.rows if row.slow for column, _ in row.columns()]
+        gates = [oid(row.gate.oid) for row in self.rows if row.gate]
+        return (*slow, *gates, *self.units)
+
+    @cached_property
     def units(self) -> tuple[Oid, ...]:
         """Scalars that gauges are multiplied with."""
         return tuple(dict.fromkeys(oid(row.unit) for row in self.rows if row.unit))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import marshal
 import re
 from bisect import bisect_left
 from collections import Counter as Tally
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,7 +14,7 @@ import numpy as np
 from fabricmon.mappings.snmp import Oid, Profile, oid
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -49,6 +51,11 @@ class Walk:
             at = bisect_left(self._oids, instance, at)
             found[i] = at
         return found
+
+    def fingerprint(self, columns: Iterable[Oid]) -> bytes:
+        """Of which instances there are, and of what those of `columns` say."""
+        said = [list(self.column(column)) for column in columns]
+        return blake2b(marshal.dumps((self._oids, said))).digest()
 
     def number(self, instance: Oid) -> int | None:
         """The value of one instance, if it is a number."""

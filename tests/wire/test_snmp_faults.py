@@ -17,6 +17,7 @@ from fabricmon.collectors.snmp.fast_path.wire import Refused
 from fabricmon.errors import PollError, Reason
 from fabricmon.formats.snmp import ErrorStatus, PduType
 from fabricmon.model.readings import Poll, State
+from fabricmon.simulate.agents.snmp.content import Switch
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -419,3 +420,24 @@ async def test_half_time_outs_leave_nothing_behind(tmp_path: Path) -> None:
         assert snmp._wire._pending == {}
         assert len(snmp._wire._sockets) == 1
         assert len(asyncio.all_tasks()) == 1
+
+
+async def test_a_renewal_that_finds_the_same_changes_nothing(tmp_path: Path) -> None:
+    """What is read stays laid out as it was, until an instance or a setting is another one."""
+    async with faulty(switch(MANY)) as agent, collector(here(agent, tmp_path)) as snmp:
+        await snmp.poll(here(agent, tmp_path))
+        device = snmp._devices["leaf1"]
+        laid, survey = device.laid, device.survey
+        for shown in (switch(MANY), switch(MANY[:-1]), switch(MANY[:-1])):
+            agent.show(shown)
+            device.doubtful = True
+            assert_whole(agent, await snmp.poll(here(agent, tmp_path)))
+            assert (device.laid is laid) == (len(device.grid.ports) == len(laid.grid.ports))
+            assert device.survey is not survey
+            laid, survey = device.laid, device.survey
+        speeds = Switch("leaf1", MANY[:-1], (800e9,) * 63, (None,) * 63)
+        agent.show(speeds)
+        device.doubtful = True
+        poll = await snmp.poll(here(agent, tmp_path))
+        assert device.laid is not laid
+        assert 800e9 in poll.batches[0].gauges

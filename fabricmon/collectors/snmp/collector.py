@@ -19,6 +19,7 @@ from fabricmon.collectors.snmp.enrich import (
 )
 from fabricmon.collectors.snmp.enrich import (
     Device,
+    Laid,
     Turns,
     ask,
     device_names,
@@ -45,11 +46,10 @@ if TYPE_CHECKING:
     from fabricmon.api import Context, Target
     from fabricmon.collectors.snmp.config import Access
     from fabricmon.collectors.snmp.enrich import Survey
-    from fabricmon.collectors.snmp.plan import Plan
     from fabricmon.collectors.snmp.session import Session
     from fabricmon.mappings.snmp_grid import Grid
     from fabricmon.mappings.snmp_walk import Walk
-    from fabricmon.model.readings import PortSet, ReadingBatch
+    from fabricmon.model.readings import ReadingBatch
     from fabricmon.model.topology import Topology
 
 _PORT = 161
@@ -138,11 +138,11 @@ class SnmpCollector:
         self, device: Device, session: Session, grid: Grid, *, discontinuity: bool = False
     ) -> tuple[ReadingBatch, Counter[Reason], bool]:
         """One reading, what it lost, and whether the device turned out to be another one."""
-        assert device.plan is not None
-        scalars = device.scalars
+        assert device.laid is not None
+        plan, scalars = device.laid.plan, device.scalars
         values, state = grid.blank(len(scalars))
         begun = self._context.clock.now_ns()
-        lost = await session.read(device.plan, values, state)
+        lost = await session.read(plan, values, state)
         uptime = scalar(_UPTIME, scalars, values, state)
         last_change = scalar(_LAST_CHANGE, scalars, values, state)
         now = self._context.clock.monotonic()
@@ -167,9 +167,10 @@ class SnmpCollector:
     ) -> list[ReadingBatch]:
         """The priorities that are not lossless, where they are due; what is lost is counted."""
         now, every_s = self._context.clock.monotonic(), self._config.other_queues_interval or inf
-        if device.other is None or not (restarted or now - device.other_at >= every_s):
+        other = device.laid.other if device.laid is not None else None
+        if other is None or not (restarted or now - device.other_at >= every_s):
             return []
-        grid, plan = device.other
+        grid, plan = other
         # Devices that were first read together are not all due again in one and the same poll.
         first = device.other_at == -inf
         device.other_at = now - first * every_s * crc32(device.target.name.encode()) / 2**32
@@ -226,14 +227,13 @@ class SnmpCollector:
             for other in self._devices.values()
         ]
         name = device_names(known)[device.target.name]
-        keep = device.grid.ports if device.grid is not None else None
-        (grid, plan), *other = await asyncio.to_thread(self._lay_out, found, name, walk, keep)
+        laid = await asyncio.to_thread(self._lay_out, device, found, name, walk)
         now = self._context.clock.monotonic()
         device.survey, device.surveyed_at, device.doubtful = found, now, False
         if device.uptime_cs is None:
             device.restarted(found.uptime_cs, now)
-        device.name, device.grid, device.plan, device.scalars = name, grid, plan, found.scalars
-        device.other = next(iter(other), None)
+        device.name, device.laid, device.scalars = name, laid, found.scalars
+        grid = laid.grid
         self._context.report.emit(
             Event.MAPPING_CHOSEN,
             device.target.name,
@@ -243,27 +243,27 @@ class SnmpCollector:
         )
         self._rename(device_names(self._devices.values()))
 
-    def _lay_out(
-        self, found: Survey, name: str, walk: Walk, keep: PortSet | None
-    ) -> list[tuple[Grid, Plan]]:
-        """What is read in every poll, and what is read now and then, if anything."""
+    def _lay_out(self, device: Device, found: Survey, name: str, walk: Walk) -> Laid:
+        """What is read in every poll, and what now and then; the same as before for the same."""
+        profile, names, before = found.profile, found.index.names, device.laid
+        told = name, profile.name, names, found.scalars, walk.fingerprint(profile.shaping)
+        if before is not None and before.told == told:
+            return before
+        keep = before.grid.ports if before is not None else None
         queues, other_s = self._config.queues, self._config.other_queues_interval or 0.0
-        names = found.index.names
-        (grid, instances), *other = build_apart(
-            found.profile, name, names, walk, queues, keep, other_s
-        )
-        every = grid, compile_plan(instances, grid.base.size, found.scalars)
-        return [every, *((grid, compile_plan(few, grid.base.size, ())) for grid, few in other)]
+        grids = build_apart(profile, name, names, walk, queues, keep, other_s)
+        (grid, plan), *other = [
+            (grid, compile_plan(instances, grid.base.size, () if i else found.scalars))
+            for i, (grid, instances) in enumerate(grids)
+        ]
+        return Laid(told, grid, plan, other[0] if other else None)
 
     def _rename(self, names: dict[str, str]) -> None:
         """Give new names to devices whose name turned out not to be theirs alone."""
         for target, name in names.items():
             device = self._devices[target]
-            if device.grid is not None and name != device.name:
-                device.name, device.grid = name, device.grid.renamed(name)
-                if device.other is not None:
-                    grid, plan = device.other
-                    device.other = replace(grid, ports=device.grid.ports), plan
+            if device.laid is not None and name != device.name:
+                device.name, device.laid = name, device.laid.renamed(name)
 
     async def _session(self, target: Target) -> Session:
         name, how = target.name, self._access[target.name]

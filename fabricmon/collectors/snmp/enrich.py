@@ -8,9 +8,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fabricmon.collectors.snmp.ports import IF_ALIAS, IF_DESCR, IF_NAME, IF_PHYS_ADDRESS, PortIndex
 from fabricmon.collectors.snmp.session import walk
@@ -48,6 +48,26 @@ _TURN_S = 1.0
 _CENTISECONDS = 1 << 32
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Laid:
+    """What is read of a device, laid out: costly, and kept as long as it tells the same."""
+
+    told: tuple[Any, ...]
+    """What it was made from."""
+    grid: Grid
+    plan: Plan
+    other: tuple[Grid, Plan] | None
+    """The priorities that are not read in every poll."""
+
+    def renamed(self, device: str) -> Laid:
+        """The same of a device that is called otherwise."""
+        grid = self.grid.renamed(device)
+        other = self.other
+        if other is not None:
+            other = replace(other[0], ports=grid.ports), other[1]
+        return replace(self, told=(device, *self.told[1:]), grid=grid, other=other)
+
+
 @dataclass(slots=True)
 class Device:
     """What is remembered of one target between polls."""
@@ -57,12 +77,9 @@ class Device:
     name: str = ""
     """The `device` label; empty until the device has said who it is."""
     survey: Survey | None = None
-    grid: Grid | None = None
-    plan: Plan | None = None
-    other: tuple[Grid, Plan] | None = None
-    """The priorities that are not read in every poll."""
+    laid: Laid | None = None
     other_at: float = -inf
-    """When they were due last."""
+    """When the priorities that are not read in every poll were due last."""
     scalars: tuple[Oid, ...] = ()
     """Read with the plan; they land behind the raw matrix."""
     uptime_cs: int | None = None
@@ -71,6 +88,11 @@ class Device:
     doubtful: bool = False
     """The rows it answered were not those expected: look again before the next poll."""
     renewal: asyncio.Task[None] | None = field(default=None, repr=False)
+
+    @property
+    def grid(self) -> Grid | None:
+        """Where what is read in every poll lands; None before the first survey."""
+        return self.laid.grid if self.laid is not None else None
 
     def restarted(self, uptime_cs: int | None, now: float) -> bool:
         """Take a reading of sysUpTime; whether it fell, other than by wrapping after 497 days."""
