@@ -98,6 +98,8 @@ def web_config(loaded: Loaded, **given: Any) -> WebConfig:
     """The `web` section; what was given on the command line wins."""
     section = loaded.section(("web",), WebConfig)
     chosen = {key: value for key, value in given.items() if value is not None}
+    if section.state_file is None and (state := loaded.config.state) is not None:
+        chosen.setdefault("state_file", state.directory / "web.json")
     try:
         return WebConfig.model_validate({**section.model_dump(), **chosen})
     except ValidationError as error:

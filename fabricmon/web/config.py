@@ -29,7 +29,8 @@ class WebConfig(Settings):
     history_mib: int = Field(default=64, ge=1)
     """Memory for the counters behind the plots and the timeline."""
     state_file: Path | None = None
-    """Where acknowledgements and declared maintenance are kept over a restart."""
+    """Where acknowledgements and declared maintenance are kept over a restart; `web.json` in
+    `state.directory` where that is given."""
     external_url: str = ""
     """The address people reach this server at, for links and `/sd/targets`."""
 

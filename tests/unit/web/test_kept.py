@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -10,13 +11,13 @@ import bcrypt
 import pytest
 from support.snapshots import START_NS, make_frame, make_incident, make_snapshot, make_table
 
+from fabricmon import app
 from fabricmon.errors import ConfigError
 from fabricmon.model.incident import IncidentKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
-    from pathlib import Path
 
     from support.webstate import Served
 
@@ -120,3 +121,15 @@ async def test_what_cannot_be_written_is_told_and_counts_on(
         "fabricmon_self_events_total", {"event": "state_not_kept"}
     )
     assert counted == 1
+
+
+def test_the_file_lies_with_the_rest_of_the_state(tmp_path: Path) -> None:
+    """In `state.directory`, unless the web section or the command line names another place."""
+    config = tmp_path / "fabricmon.yaml"
+    config.write_text("state: {directory: /var/lib/fabricmon}\n")
+    assert app.web_config(app.load(config)).state_file == Path("/var/lib/fabricmon/web.json")
+    assert app.web_config(app.load(config), state_file=Path("/x")).state_file == Path("/x")
+    config.write_text("state: {directory: /var/lib/fabricmon}\nweb: {state_file: /y}\n")
+    assert app.web_config(app.load(config)).state_file == Path("/y")
+    config.write_text("")
+    assert app.web_config(app.load(config)).state_file is None
