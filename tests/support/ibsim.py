@@ -72,9 +72,10 @@ class Subnet:
         """Set a 32-bit counter to an absolute value."""
         self.tell(f'PerformanceSet "{node}"[{port}] PortCounters.{name}={value}')
 
-    def sweep(self) -> None:
+    def sweep(self, *options: str) -> None:
         """One sweep of a subnet manager: LIDs and forwarding tables."""
-        done = self.run(require("opensm"), "-o", "-f", str(self.scratch / "osm.log"), timeout=120.0)
+        log = str(self.scratch / "osm.log")
+        done = self.run(require("opensm"), "-o", "-f", log, *options, timeout=120.0)
         assert "MASTER" in done.stdout, done.stdout[-2000:] + done.stderr[-2000:]
 
 

@@ -271,3 +271,75 @@ async def test_widths_and_speeds_are_the_same_in_both_ways(
             await collector.stop()
     assert shape is not None
     assert {link.speed_bps for link in shape.links} == {bps}
+
+
+async def test_accidents_of_a_real_subnet_change_no_identity(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """New LIDs, cleared counters, a cut trunk and a dead leaf under ibsim and opensm.
+
+    Every value read is the one of the port it is told for, nothing is told that is not so, and one
+    poll after each accident coverage and link states are right.
+    """
+    scratch, host = tmp_path_factory.mktemp("accidents"), f"H-{ibsim.host_guid(0, 0):016x}"
+    leaf, other = f"S-{ibsim.leaf_guid(1):016x}", f"S-{ibsim.leaf_guid(2):016x}"
+    spine = f"S-{ibsim.spine_guid(0):016x}"
+    marks = {
+        (f"leaf-{i + 1}", str(port)): 1_000_000 * (i + 1) + 100 * port
+        for i in range(3)
+        for port in range(1, 41)
+    }
+    with ibsim.subnet(ibsim.net_text(3, 4, 2), scratch, host) as world:
+        world.tell(
+            *(
+                f'PerformanceSet "S-{ibsim.leaf_guid(int(name[-1]) - 1):016x}"[{port}] '
+                f"PortCounters.PortXmitWait={count}"
+                for (name, port), count in marks.items()
+            )
+        )
+        collector = make(world, "native", timeout=0.5)
+
+        def waits(poll: Poll) -> dict[tuple[str, str], int]:
+            (batch,) = poll.batches
+            return {end: value(batch, *end, "tx_wait_ticks")[0] for end in marks}
+
+        def missing(poll: Poll) -> int:
+            return sum(poll.lost.values())
+
+        try:
+            before = await collector.poll(TARGET)
+            assert (waits(before), missing(before)) == (marks, 0)
+            lids = {node.lid for node in collector._ways[TARGET.name].known.fabric.nodes.values()}
+
+            world.sweep("-l", "1", "-r")  # another subnet manager: two LIDs a port, all anew
+            moved = await collector.poll(TARGET)
+            assert {end: n for end, n in waits(moved).items() if n}.items() <= marks.items()
+            after = await collector.poll(TARGET)
+            assert (waits(after), missing(after)) == (marks, 0)
+            now = {node.lid for node in collector._ways[TARGET.name].known.fabric.nodes.values()}
+            assert now != lids
+
+            world.tell(f'Unlink "{leaf}"[5]')  # one of two ways to the spines
+            world.sweep("-l", "1")
+            for end in (f'"{leaf}"[5]', f'"{spine}"[2]'):  # ibsim does not, but devices count it
+                world.tell(f"PerformanceSet {end} PortCounters.LinkDownedCounter=1")
+            await collector.poll(TARGET)
+            cut = await collector.poll(TARGET)
+            assert missing(cut) == 0
+            assert gauge(cut.batches[0], "leaf-2", "5", "oper_up") == 0.0
+            assert gauge(cut.batches[0], "spine-1", "2", "oper_up") == 0.0
+            assert waits(cut) == marks
+
+            world.tell(*(f'Unlink "{other}"[{port}]' for port in (5, 6)))  # a leaf, its hosts
+            await collector.poll(TARGET)
+            dead = await collector.poll(TARGET)
+            assert missing(dead) == 40 + 4  # its own ports and its four hosts'
+            alive = {end: n for end, n in marks.items() if end[0] != "leaf-3"}
+            assert {end: n for end, n in waits(dead).items() if n} == alive
+
+            cleared = world.run(require("perfquery"), "-a", "-R", str(min(now - {0})))
+            assert cleared.returncode == 0, cleared.stderr
+            reset = waits(await collector.poll(TARGET))
+            assert sum(n == 0 for n in reset.values()) > 40  # the dead leaf's, and what was cleared
+        finally:
+            await collector.stop()

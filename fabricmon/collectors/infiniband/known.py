@@ -19,7 +19,7 @@ from fabricmon.model.readings import Column
 from fabricmon.selfmon import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from fabricmon.api import Context
     from fabricmon.collectors.infiniband.config import InfinibandConfig
@@ -113,20 +113,21 @@ class KnownFabric:
         for node in self.fabric.nodes.values():
             if node.guid in self.silent:
                 continue
-            if node.kind == "switch":
-                numbers = list(range(1, node.port_count + 1)) or sorted(node.ports)
-            elif node.kind == "host" and self._config.host_ports:
-                numbers = sorted(node.ports)
-            else:
-                continue
-            numbers = [n for n in numbers if node.lid_of(n) in UNICAST_LIDS]
+            numbers = [n for n in self._numbers(node) if node.lid_of(n) in UNICAST_LIDS]
             if numbers:
                 yield node, numbers
 
+    def _numbers(self, node: IbNode) -> Sequence[int]:
+        """The ports of a node that are of interest."""
+        if node.kind == "switch":
+            return range(1, node.port_count + 1) or sorted(node.ports)
+        if node.kind == "host" and self._config.host_ports:
+            return sorted(node.ports)
+        return ()
+
     def silent_ports(self) -> int:
-        """Linked ports of the nodes that the last sweep did not see."""
-        nodes = (self.fabric.nodes[guid] for guid in self.silent)
-        return sum(len(node.ports) or 1 for node in nodes)
+        """Ports of the nodes that the last sweep did not see: as many as would have been read."""
+        return sum(len(self._numbers(self.fabric.nodes[guid])) for guid in self.silent)
 
     def learn_tick(self, guid: int, told: int) -> None:
         """Tick of PortSamplesControl, as the device tells it."""
