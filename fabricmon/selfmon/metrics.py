@@ -154,6 +154,12 @@ class SelfMetrics:
             ["fabric"],
             registry=reg,
         )
+        self.cluster_current = Gauge(
+            "fabricmon_cluster_current",
+            "1 where this worker has read all of the fabric's log: it leads, or could",
+            ["fabric"],
+            registry=reg,
+        )
         self.cluster_lag = Gauge(
             "fabricmon_cluster_log_lag_messages",
             "Messages of the log that this judge has not read yet",
@@ -174,7 +180,7 @@ class SelfMetrics:
         )
         self.cluster_takeovers = Counter(
             "fabricmon_cluster_takeovers",
-            "Leases that this worker took (member, shard, leader)",
+            "Leases that this worker took (member, shard, standby, leader)",
             ["lease"],
             registry=reg,
         )

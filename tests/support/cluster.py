@@ -133,9 +133,11 @@ class Cluster:
         return {name: int(self.number(name, "shards_held")) for name in self.workers}
 
     def settled(self) -> bool:
-        """One leads, and every worker polls a part of the shards, each of which one polls."""
+        """One leads, another could, and every worker polls a part of the shards, none two."""
         shards = self.shards()
-        return bool(self.leader()) and sum(shards.values()) == 32 and min(shards.values()) > 0
+        could = sum(self.number(name, "current") for name in self.workers)
+        dealt = sum(shards.values()) == 32 and min(shards.values()) > 0
+        return bool(self.leader()) and could == min(2, len(shards)) and dealt
 
     def incidents(self) -> dict[str, tuple[str, str, str]]:
         """What all workers' pages show: id -> kind, device and port of the cause."""

@@ -13,7 +13,8 @@ from support.cluster import NatsServer
 from fabricmon.api import Context
 from fabricmon.config import ClusterConfig
 from fabricmon.errors import ConfigError
-from fabricmon.runtime.cluster.broker import Broker, BrokerError, differing
+from fabricmon.runtime.cluster.broker import Broker, differing
+from fabricmon.runtime.cluster.follower import BrokerError
 from fabricmon.runtime.cluster.shared import SharedConfig
 from fabricmon.yamlfile import Document, loads
 

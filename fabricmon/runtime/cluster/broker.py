@@ -7,33 +7,31 @@ for, and everything is read back: what differs is refused, naming the field.
 from __future__ import annotations
 
 import asyncio
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from fabricmon.errors import ConfigError, FabricmonError
+from fabricmon.errors import ConfigError
+from fabricmon.runtime.cluster.follower import (
+    MOST_FETCHED,
+    BrokerError,
+    Follower,
+    library_errors,
+)
 from fabricmon.runtime.cluster.message import word
 from fabricmon.selfmon import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
 
     from fabricmon.api import Context
     from fabricmon.config import ClusterConfig
 
 _TIMEOUT_S = 2.0
-_FETCHED = 256
-"""Messages taken at once at most."""
-_IDLE_S = 0.5
-_IDLE_LOOKS = 10
 _FORGOTTEN_S = 600.0
 """The server drops the consumer of a judge that has not asked for so long."""
 _DUPLICATES_S = 120.0
-
-
-class BrokerError(FabricmonError):
-    """The server is away, or did not do what it was asked to; trying again may help."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,21 +42,6 @@ class Kept:
     value: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One message of the log."""
-
-    sequence: int
-    stored_ns: int
-    """When the server stored it, by the server's clock."""
-    pending: int
-    """How many more there are behind it."""
-    subject: str
-    headers: Mapping[str, str] | None
-    body: bytes
-    ack: Any
-
-
 class Broker:
     """A connection that comes back by itself. Every call may raise `BrokerError`."""
 
@@ -67,6 +50,7 @@ class Broker:
         self._config, self._context = config, context
         self._client: Any = None
         self._stream_context: Any = None
+        self.cluster = config.name
         self.prefix = f"fabricmon.{config.name}"
         self.log = f"fabricmon_{config.name}_log"
         self.leases, self.state = (
@@ -88,26 +72,42 @@ class Broker:
     # --- life -------------------------------------------------------------------------------
 
     async def connect(self) -> None:
-        """Reach a server once. Raises `ConfigError` where nats-py is missing."""
+        """Reach a server; later the library comes back by itself.
+
+        Raises `ConfigError` where nats-py is missing.
+        """
         if find_spec("nats") is None:
             raise ConfigError("this needs nats-py: install fabricmon[cluster]", key="cluster")
-        import nats  # noqa: PLC0415 - an extra, and 0.3 s
-
-        with _errors():
-            self._client = await nats.connect(
-                servers=self._config.servers,
-                name="fabricmon",
-                connect_timeout=_TIMEOUT_S,
-                reconnect_time_wait=0.25,
-                max_reconnect_attempts=-1,
-                ping_interval=10,
-                max_outstanding_pings=2,
-                error_cb=self._trouble,
-                **self._access(),
-            )
-        self._stream_context = self._client.jetstream(timeout=_TIMEOUT_S)
+        if self._client is None:
+            with library_errors():
+                self._client = await self._reach()
+            self._stream_context = self._client.jetstream(timeout=_TIMEOUT_S)
+        if not self.connected:
+            raise BrokerError("not connected")
         self.version = str(self._client.connected_server_version).strip("<>").split()[-1]
         self.most_bytes = min(int(self._client.max_payload), 64 << 20)
+
+    async def _reach(self) -> Any:
+        from nats.aio.client import Client  # noqa: PLC0415 - an extra, and 0.3 s
+
+        client: Any = Client()
+        try:
+            async with asyncio.timeout(_TIMEOUT_S):  # by itself it tries for ever
+                await client.connect(
+                    servers=self._config.servers,
+                    name="fabricmon",
+                    connect_timeout=_TIMEOUT_S,
+                    reconnect_time_wait=0.25,
+                    max_reconnect_attempts=-1,
+                    ping_interval=10,
+                    max_outstanding_pings=2,
+                    error_cb=self._trouble,
+                    **self._access(),
+                )
+        except BaseException:
+            await client.close()
+            raise
+        return client
 
     async def close(self) -> None:
         """Let go."""
@@ -182,7 +182,7 @@ class Broker:
             "subjects": subjects,
             **asked,
         }
-        with _errors():
+        with library_errors():
             stream = self._jetstream()
             try:
                 info = await stream.stream_info(name)
@@ -196,7 +196,7 @@ class Broker:
 
     async def keys(self, bucket: str) -> dict[str, Kept]:
         """Every key of a bucket as it stands now."""
-        with _errors():
+        with library_errors():
             kv = self._key_value(bucket)
             watcher = await kv.watchall(ignore_deletes=True, inactive_threshold=5)
             found: dict[str, Kept] = {}
@@ -211,7 +211,7 @@ class Broker:
         """One key, or None."""
         from nats.js.errors import KeyNotFoundError  # noqa: PLC0415 - see `connect`
 
-        with _errors():
+        with library_errors():
             kv = self._key_value(bucket)
             try:
                 entry = await kv.get(key)
@@ -223,7 +223,7 @@ class Broker:
         """Write a key whose revision is `last` (0: it is new). The new one; None if it is not."""
         from nats.js.errors import KeyWrongLastSequenceError  # noqa: PLC0415 - see `connect`
 
-        with _errors():
+        with library_errors():
             kv = self._key_value(bucket)
             try:
                 return int(await kv.update(key, value, last=last))
@@ -232,13 +232,13 @@ class Broker:
 
     async def put(self, bucket: str, key: str, value: bytes) -> int:
         """Write a key, whatever it was. Gives its revision."""
-        with _errors():
+        with library_errors():
             kv = self._key_value(bucket)
             return int(await kv.put(key, value))
 
     async def purge(self, bucket: str, key: str) -> None:
         """Forget a key without a trace: a marker would keep it from being new again."""
-        with _errors():
+        with library_errors():
             await self._jetstream().purge_stream(f"KV_{bucket}", subject=f"$KV.{bucket}.{key}")
 
     def _key_value(self, bucket: str) -> Any:
@@ -251,7 +251,7 @@ class Broker:
 
     async def append(self, subject: str, body: bytes, headers: dict[str, str]) -> bool:
         """Put a message into the log and wait until the server has it. False if it had it."""
-        with _errors():
+        with library_errors():
             ack = await self._jetstream().publish(
                 subject, body, stream=self.log, headers=headers, timeout=_TIMEOUT_S
             )
@@ -259,7 +259,7 @@ class Broker:
 
     async def listen(self, subject: str, told: Any) -> None:
         """Call `told` with each message that comes from now on, reconnects included."""
-        with _errors():
+        with library_errors():
             await self._client.subscribe(subject, cb=told)
 
     async def follow(self, fabric: str, worker: str, after: int) -> Follower:
@@ -278,10 +278,10 @@ class Broker:
             "filter_subject": f"{self.prefix}.{word(fabric)}.*",
             "ack_policy": api.AckPolicy.ALL,
             "ack_wait": 30.0,
-            "max_ack_pending": 4 * _FETCHED,
+            "max_ack_pending": 4 * MOST_FETCHED,
             "inactive_threshold": _FORGOTTEN_S,
         }
-        with _errors():
+        with library_errors():
             stream = self._jetstream()
             with suppress(self._not_found()):
                 await stream.delete_consumer(self.log, name)
@@ -293,13 +293,13 @@ class Broker:
 
     async def pending(self, name: str) -> int:
         """How many messages a consumer has not been given yet."""
-        with _errors():
+        with library_errors():
             info = await self._jetstream().consumer_info(self.log, name)
             return int(info.num_pending or 0)
 
     async def forget(self, name: str) -> None:
         """Delete a consumer."""
-        with _errors():
+        with library_errors():
             await self._jetstream().delete_consumer(self.log, name)
 
     @staticmethod
@@ -308,68 +308,6 @@ class Broker:
 
         error: type[Exception] = NotFoundError
         return error
-
-
-class Follower:
-    """One durable consumer of the log."""
-
-    def __init__(self, broker: Broker, subscription: Any, name: str, pending: int) -> None:
-        """`pending`: how many messages there were when it was made."""
-        self._broker, self._subscription, self._name = broker, subscription, name
-        self._idle = 0
-        self.pending = pending
-
-    async def fetch(self) -> list[Message]:
-        """What there is, or what comes within half a second; nothing if nothing comes."""
-        from nats.errors import TimeoutError as NothingYet  # noqa: PLC0415 - see `Broker.connect`
-
-        with _errors():
-            try:
-                found = await self._subscription.fetch(1, timeout=_IDLE_S)
-                behind = min(int(found[0].metadata.num_pending), _FETCHED)
-                if behind:  # they are there already: this returns as soon as they are here
-                    with suppress(NothingYet):
-                        found += await self._subscription.fetch(behind, timeout=_IDLE_S)
-            except NothingYet:
-                await self._look()
-                return []
-        self._idle = 0
-        messages = [_message(one) for one in found]
-        self.pending = messages[-1].pending
-        return messages
-
-    async def _look(self) -> None:
-        """A consumer that is gone is silent too: ask for it now and then."""
-        self._idle += 1
-        if not self._broker.connected:
-            raise BrokerError("not connected")
-        if self._idle % _IDLE_LOOKS == 1:
-            self.pending = await self._broker.pending(self._name)
-
-    async def done(self, message: Message) -> None:
-        """Everything up to `message` was used."""
-        with _errors():
-            await message.ack()
-
-    async def close(self) -> None:
-        """The consumer is not needed any more."""
-        with suppress(Exception):
-            await self._subscription.unsubscribe()
-        with suppress(BrokerError):
-            await self._broker.forget(self._name)
-
-
-def _message(one: Any) -> Message:
-    meta = one.metadata
-    return Message(
-        sequence=meta.sequence.stream,
-        stored_ns=round(meta.timestamp.timestamp() * 1e6) * 1000,
-        pending=meta.num_pending,
-        subject=one.subject,
-        headers=one.headers,
-        body=one.data,
-        ack=one.ack,
-    )
 
 
 def differing(what: str, asked: Mapping[str, Any], got: Any) -> None:
@@ -387,14 +325,3 @@ def differing(what: str, asked: Mapping[str, Any], got: Any) -> None:
 
 def _plain(value: Any) -> Any:
     return getattr(value, "value", value)
-
-
-@contextmanager
-def _errors() -> Iterator[None]:
-    """Turns what the library raises into `BrokerError`."""
-    try:
-        yield
-    except FabricmonError:
-        raise
-    except Exception as error:
-        raise BrokerError(str(error) or type(error).__name__) from error

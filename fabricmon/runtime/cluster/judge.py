@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from fabricmon.errors import FormatError
 from fabricmon.model.incident import Incident
 from fabricmon.model.stream import Tick
-from fabricmon.runtime.cluster.broker import BrokerError
+from fabricmon.runtime.cluster.follower import BrokerError
 from fabricmon.runtime.cluster.gate import Books, Gate, Outcome
 from fabricmon.runtime.cluster.message import TICK, Stamp, Unpacker, pack, word
 from fabricmon.selfmon import Event
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from fabricmon.api import Context
     from fabricmon.model.snapshot import Snapshot
     from fabricmon.model.stream import Item
-    from fabricmon.runtime.cluster.broker import Broker, Message
+    from fabricmon.runtime.cluster.broker import Broker
+    from fabricmon.runtime.cluster.follower import Message
     from fabricmon.runtime.cluster.lease import Leases
     from fabricmon.runtime.pipeline import Pipeline
 
@@ -52,7 +53,7 @@ class Judge:
         """Inert. `export` is called in the judge's thread with each tick while leading."""
         self.fabric = pipeline.fabric
         self.interval_s = interval_s
-        self.lease = f"leader.{word(self.fabric)}"
+        self.lease, self.standby = f"leader.{word(self.fabric)}", f"standby.{word(self.fabric)}"
         self.leading = False
         """Whether open incidents were taken over; the lease alone says whether it may act now."""
         self.current = False

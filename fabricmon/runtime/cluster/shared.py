@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from fabricmon.runtime.cluster.broker import BrokerError
+from fabricmon.runtime.cluster.follower import BrokerError
 from fabricmon.yamlfile import Document
 
 if TYPE_CHECKING:

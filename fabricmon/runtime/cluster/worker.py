@@ -1,7 +1,7 @@
-"""One worker of a cluster: looks at the leases, takes what falls to it, and sends what was polled.
+"""One worker of a cluster: every 0.1 TTL it looks at the leases and takes what falls to it.
 
-beat    every 0.1 TTL: renew what is held, look at all leases, release and take
-sender  letters of the spool into the log, while the lease they belong to may be acted on
+A beat renews what is held, looks at all leases, joins, releases and takes shards, finds its place
+among the judges, and now and then looks at the shared config.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import platform
 import secrets
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,12 +17,14 @@ import orjson
 
 from fabricmon.errors import ConfigError, FormatError
 from fabricmon.runtime.cluster import lease as leases_of
-from fabricmon.runtime.cluster.broker import Broker, BrokerError
+from fabricmon.runtime.cluster.broker import Broker
+from fabricmon.runtime.cluster.follower import BrokerError
 from fabricmon.runtime.cluster.gate import Outcome
 from fabricmon.runtime.cluster.judge import Judge
 from fabricmon.runtime.cluster.lease import NOBODY, Entry, Leases, ranked
 from fabricmon.runtime.cluster.message import TICK, Stamp, word
 from fabricmon.runtime.cluster.outlet import Outlet, Spool
+from fabricmon.runtime.cluster.sender import Sender
 from fabricmon.runtime.cluster.shared import SharedConfig
 from fabricmon.selfmon import Event
 
@@ -32,18 +35,14 @@ if TYPE_CHECKING:
     from fabricmon.config import ClusterConfig
     from fabricmon.model.snapshot import Snapshot
     from fabricmon.runtime.cluster.broker import Kept
-    from fabricmon.runtime.cluster.outlet import Letter
-    from fabricmon.runtime.daemon import FabricPlan
+    from fabricmon.runtime.poller import FabricPlan
 
-_JUDGES = 2
-"""The leader of a fabric and its standby."""
 _PATIENCE = 2.0
 """TTLs that a cluster that starts waits for `members` to be there."""
 _CONFIG_LOOKS = 10
 """Beats between two looks at the shared config."""
 _OFF_BEAT = 0.1
 """Share of the interval by which a round may begin beside the leader's."""
-_RETRY_S = 0.2
 
 
 class Host(Protocol):
@@ -81,10 +80,12 @@ class Cluster:
         self._host: Host | None = None
         self._outlets: dict[str, Outlet] = {}
         self._spool = Spool(config.buffer, partial(self._count, Outcome.DROPPED))
+        self._sender = Sender(self._spool, self.broker, self.leases, context, self._lost)
         self._owned: frozenset[str] | None = None
         """Leases under which this worker polls; None before it was ever dealt any: everything."""
-        self._sure = False
-        """Whether the last beat got through."""
+        self._sure = self._listening = False
+        """Whether the last beat got through; whether ticks of leaders are heard."""
+        self._leaving = asyncio.Event()
         self._beats = 0
         self._joined_at: float | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -142,14 +143,15 @@ class Cluster:
             self._away(error)
         self._tasks = [
             asyncio.create_task(self._run(), name="cluster"),
-            asyncio.create_task(self._send(), name="cluster-sender"),
+            asyncio.create_task(self._sender.run(), name="cluster-sender"),
+            asyncio.create_task(self._guard(), name="cluster-guard"),
         ]
 
     async def stop(self) -> None:
         """Send what waits, give back what is held, leave: the others need not wait for the TTL."""
         tasks, self._tasks = self._tasks, []
         if tasks:
-            await self._drain()
+            await self._drain(tasks[0])
         for task in tasks:
             task.cancel()
         if tasks:
@@ -158,15 +160,15 @@ class Cluster:
             await outlet.judge.stop()
         await self.broker.close()
 
-    async def _drain(self) -> None:
+    async def _drain(self, beat: asyncio.Task[None]) -> None:
         assert self._host is not None
+        self._leaving.set()
         try:
             async with asyncio.timeout(1.0):
                 await self._host.settle(0.6)
                 if self._sure and len(self._spool):
                     await self._spool.empty.wait()
-                tasks, self._tasks = self._tasks, []
-                tasks[0].cancel()
+                await asyncio.wait({beat})
                 for key in sorted(self.leases.held, key=lambda key: key == self._member):
                     await self._release(key)
         except (TimeoutError, BrokerError) as error:
@@ -174,15 +176,16 @@ class Cluster:
 
     async def _meet(self) -> None:
         """Reach a server, and see that it fits."""
-        if not self.broker.connected:
-            await self.broker.connect()
-            await self.broker.listen(f"{self.broker.prefix}.*.{TICK}", self._heard_tick)
+        await self.broker.connect()
         await self.broker.ensure()
+        if not self._listening:
+            await self.broker.listen(f"{self.broker.prefix}.*.{TICK}", self._heard_tick)
+            self._listening = True
 
     async def _run(self) -> None:
-        clock, pause = self._context.clock, leases_of.BEAT * self._config.ttl
-        metrics = self._context.report.metrics
-        while True:
+        pause = leases_of.BEAT * self._config.ttl
+        connected = self._context.report.metrics.cluster_connected.labels(self._config.name)
+        while not self._leaving.is_set():
             try:
                 if not self._sure:
                     await self._meet()
@@ -193,9 +196,15 @@ class Cluster:
             except ConfigError as error:
                 self._sure = False
                 self._context.report.emit(Event.CLUSTER_REFUSED, error=str(error))
-            metrics.cluster_connected.labels(self._config.name).set(self._sure)
+            connected.set(self._sure)
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._leaving.wait(), pause)
+
+    async def _guard(self) -> None:
+        """Beside the beat, which may wait for a server."""
+        while True:
             self._fence()
-            await clock.sleep(pause)
+            await self._context.clock.sleep(leases_of.BEAT * self._config.ttl)
 
     def _away(self, error: Exception) -> None:
         self._sure = False
@@ -206,9 +215,11 @@ class Cluster:
     def _fence(self) -> None:
         """Where this worker led and may not act any more, what it exports is withdrawn."""
         assert self._host is not None
+        metrics = self._context.report.metrics
         for fabric, outlet in self._outlets.items():
             acts = outlet.judge.may_act()
-            self._context.report.metrics.cluster_leading.labels(fabric).set(acts)
+            metrics.cluster_leading.labels(fabric).set(acts)
+            metrics.cluster_current.labels(fabric).set(outlet.judge.current)
             if fabric in self._shown and not acts:
                 self._context.report.emit(Event.CLUSTER_FENCED, fabric)
                 self._host.withdraw(fabric)
@@ -226,7 +237,8 @@ class Cluster:
         self._context.report.metrics.cluster_members.labels(self._config.name).set(len(members))
         if self._all_here(members):
             await self._deal(members)
-        await self._place_judges(members)
+        for outlet in list(self._outlets.values()):
+            await self._place_judge(outlet.judge, members)
         if self._beats % _CONFIG_LOOKS == 0 and await self.config.sync():
             assert self._host is not None
             await self._host.reload_quietly()
@@ -293,23 +305,33 @@ class Cluster:
             if before is not None and (targets := outlet.names(fresh)):
                 self._begin(self._host.catch_up(fabric, targets))
 
-    async def _place_judges(self, members: list[str]) -> None:
-        """The leader and the next in line read the log; a free lead goes to who is current."""
-        for outlet in list(self._outlets.values()):
-            judge = outlet.judge
-            leader = self.leases.holder(judge.lease, self._now)
-            others = [m for m in ranked(judge.lease, members) if m != leader]
-            if self._me not in [*filter(None, [leader]), *others][:_JUDGES]:
-                await judge.unfollow()
-                continue
-            judge.follow()
-            if judge.lease not in self.leases.held:
-                judge.leading = False
-                if leader == NOBODY and judge.current:
-                    await self._take(judge.lease)
-            if judge.lease in self.leases.held and not judge.leading:
-                await judge.lead()
-                self._context.report.emit(Event.LEADER_CHANGED, judge.fabric, leader=self._me)
+    async def _place_judge(self, judge: Judge, members: list[str]) -> None:
+        """Be what falls to me: the standby, or the leader once the standby has read everything.
+
+        Both stay what they are while they live, so that nobody leaves before the next one can.
+        """
+        held, now = self.leases.held, self._now
+        leader = self.leases.holder(judge.lease, now)
+        if judge.standby in held and leader == NOBODY and judge.current:
+            if await self._take(judge.lease):
+                await self._release(judge.standby)
+        elif judge.lease not in held and self.leases.holder(judge.standby, now) == NOBODY:
+            rest = [member for member in members if member != leader]
+            if ranked(judge.standby, rest)[:1] == [self._me]:
+                await self._take(judge.standby)
+        await self._judge_on(judge)
+
+    async def _judge_on(self, judge: Judge) -> None:
+        held = self.leases.held
+        if judge.lease not in held:
+            judge.leading = False
+        if judge.lease not in held and judge.standby not in held:
+            await judge.unfollow()
+            return
+        judge.follow()
+        if judge.lease in held and not judge.leading:
+            await judge.lead()
+            self._context.report.emit(Event.LEADER_CHANGED, judge.fabric, leader=self._me)
 
     # --- leases -----------------------------------------------------------------------------
 
@@ -330,46 +352,11 @@ class Cluster:
         await self._swap(key, Entry(0, NOBODY))
         self.leases.dropped(key)
 
-    # --- what is sent and heard -------------------------------------------------------------
+    def _lost(self, lease: str) -> bool:
+        """Whether a lease is certainly another's: what was polled under it is not to be sent."""
+        return self._sure and self._owned is not None and lease not in self.leases.held
 
-    async def _send(self) -> None:
-        spooled = self._context.report.metrics.cluster_spool.labels(self._config.name)
-        while True:
-            letter = await self._spool.first()
-            self._context.report.metrics.cluster_spool.labels(self._config.name).set(
-                len(self._spool)
-            )
-            try:
-                outcome = await self._sent(letter)
-            except BrokerError as error:
-                self._away(error)
-                outcome = None
-            if outcome is None:
-                await self._context.clock.sleep(_RETRY_S)
-                continue
-            self._spool.done(letter)
-            spooled.set(len(self._spool))
-            self._count(outcome)
-
-    async def _sent(self, letter: Letter) -> Outcome | None:
-        """What became of a letter; None where it has to wait."""
-        token = self.leases.token(letter.lease, self._now)
-        if token is None:
-            away = not self._sure or self._owned is None or letter.lease in self.leases.held
-            return None if away else Outcome.FENCED
-        if len(letter.body) > self.broker.most_bytes:
-            return Outcome.DROPPED
-        stamp = Stamp(
-            self._me,
-            self.broker.store,
-            token,
-            letter.number,
-            self._context.clock.now_ns(),
-            letter.target,
-            letter.collector,
-        )
-        await self.broker.append(letter.subject, letter.body, stamp.headers())
-        return Outcome.SENT
+    # --- what is heard ----------------------------------------------------------------------
 
     async def _heard_tick(self, message: Any) -> None:
         """A leader ended a round: begin mine when it begins its own."""
