@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fabricmon.diagnose.past.levels import SPAN
+from fabricmon.diagnose.past.memory import RECENT
 from fabricmon.model.counters import BY_ID, Scope
 from fabricmon.model.frame import PAUSE_BITS, SILENT_USE, STUCK_PAUSE, TYPICAL_PAUSE
-from fabricmon.model.incident import RawCounter, Sample
+from fabricmon.model.incident import RawCounter, Sample, rfc3339
+from fabricmon.model.ports import NO_PEER
 from fabricmon.model.readings import State
-from fabricmon.model.window import DEPTHS, PORT_RATES, QUEUE_RATES
+from fabricmon.model.window import DEPTHS, PORT_RATES, QUEUE_RATES, SIGNALS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -162,6 +164,40 @@ def prove_strays(row: int, queues: Iterable[int], share: float, view: FabricView
     parts = [" + ".join(map(str, some)) or "0" for some in (own, series)]
     text = f"mean of 1 polls ({share:.4g}) of 1 - ({parts[0]}) / ({parts[1]})"
     return Proof(text, raw.counters(series))
+
+
+def sent_lately(view: FabricView, row: int, polls: int) -> RawCounter:
+    """Bytes per second that a port sent, as either end counts them, poll by poll.
+
+    So far back only rates are remembered.
+    """
+    counter, peer = "tx_bytes", int(view.shape.peer[row])
+    if np.isnan(view.levels.now("tx_use")[row]) and peer != NO_PEER:
+        counter, row = "rx_bytes", peer
+    return _remembered(view, row, f"{counter[:2]}_rate", counter, polls)
+
+
+def breaks_lately(view: FabricView, row: int) -> Proof:
+    """When a link broke of late, and what its counter of downs, or its traffic, showed then."""
+    ago = view.memory.when(row, view.window.ticks)
+    times = view.window.times()
+    told = ", ".join(rfc3339(int(times[-1 - polls])) for polls in ago if polls < len(times))
+    counted = _remembered(view, row, "downs", "link_downed", RECENT)
+    moved = tuple(sample for sample in counted.samples if sample.rate)
+    raw = [replace(counted, samples=moved), Raw(view, row).counter(Series("link_downed"))]
+    return Proof(f"breaks at {told}", tuple(raw) if moved else (sent_lately(view, row, RECENT),))
+
+
+def _remembered(view: FabricView, row: int, signal: str, counter: str, polls: int) -> RawCounter:
+    """What the window remembers of a signal, told as the rate of the counter behind it."""
+    rates = view.window.of_port(row)[SIGNALS.index(signal)][-polls:]
+    samples = tuple(
+        Sample(int(at), None, None, _number(rate), "missing" if np.isnan(rate) else "ok")
+        for at, rate in zip(view.window.times(polls), rates, strict=True)
+    )
+    port, source = view.table.ids[row], view.frame.source_of(counter, row)
+    unit = BY_ID[counter].unit
+    return RawCounter(counter, port.device, port.port, None, unit, source, samples)
 
 
 Story = tuple[str, list[Series]]
