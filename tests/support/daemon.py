@@ -102,7 +102,11 @@ def _pump(stream: Any, lines: queue.Queue[str]) -> None:
 
 @contextmanager
 def running(
-    folder: Path, config: str | None = None, *arguments: str, program: str = FABRICMON
+    folder: Path,
+    config: str | None = None,
+    *arguments: str,
+    program: str = FABRICMON,
+    env: Mapping[str, str] | None = None,
 ) -> Iterator[RunningDaemon]:
     """Start the daemon on `config` (YAML; None is the demo), end it after."""
     command = [program, "run", "--web.listen-address", "127.0.0.1:0", *arguments]
@@ -113,7 +117,12 @@ def running(
     log = folder / "fabricmon.log"
     with log.open("w") as stderr:
         process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=stderr, text=True, start_new_session=True
+            command,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, **(env or {})},
         )
     try:
         yield RunningDaemon(process, log)
