@@ -206,6 +206,11 @@ class FabricView:
         own = self.levels.now("tx_use")
         return np.where(np.isnan(own), self.shape.at_peer(self.levels.now("rx_use")), own)
 
+    def uses(self, polls: int) -> NDArray[np.float32]:
+        """float32[W,N]: the same in each of the last polls."""
+        own, told = (self.window.past(signal, polls) for signal in ("tx_use", "rx_use"))
+        return np.where(np.isnan(own), self.shape.at_peer(told), own)
+
     @cached_property
     def lags(self) -> dict[str, Lag]:
         """How each job keeps time, by name."""
