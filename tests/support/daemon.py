@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from prometheus_client.parser import text_string_to_metric_families
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 FABRICMON = str(Path(sys.executable).with_name("fabricmon"))
 _START_S = 60.0
