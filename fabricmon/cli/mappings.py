@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fabricmon.cli._client import get, is_url
 from fabricmon.cli.common import output_option, print_json
 
 if TYPE_CHECKING:
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
 @click.argument("name", required=False)
 @click.option(
     "--unmatched",
-    type=click.Path(path_type=Path, exists=True),
-    help="List the paths of a gNMI-style file that no mapping knows.",
+    metavar="PATH|URL",
+    help="List the paths that no mapping knows: of a gNMI-style file or folder, or of all that a"
+    " running daemon reads.",
 )
 @click.option(
     "--dir",
@@ -33,14 +35,14 @@ if TYPE_CHECKING:
 )
 @output_option("text", "json")
 def command(
-    name: str | None, unmatched: Path | None, folders: tuple[Path, ...], output: str
+    name: str | None, unmatched: str | None, folders: tuple[Path, ...], output: str
 ) -> None:
     """List every mapping and the counters it covers; with NAME, its rows.
 
     A mapping turns a vendor's words (OIDs, paths, fields) into the counters of the catalogue.
     """
     if unmatched is not None:
-        _print_unmatched(unmatched, output)
+        _print_unmatched(unmatched, folders, output)
         return
     found = [
         entry for entry in _all(folders) if name is None or name in (entry["name"], entry["key"])
@@ -51,17 +53,24 @@ def command(
         print_json(found)
         return
     for entry in found:
-        click.echo(f"{entry['key']}: {entry['title']}")
-        if entry["verified"]:
-            for line in textwrap.wrap(f"checked against {entry['verified']}", 76):
-                click.echo(f"  {line}")
-        if name is None:
-            covered = ", ".join(dict.fromkeys(row["counter"] for row in entry["rows"]))
-            for line in textwrap.wrap(covered, 76):
-                click.echo(f"  {line}")
-        else:
-            for row in entry["rows"]:
-                click.echo(f"  {row['counter']:<22} {row['source']}  {_nature(row)}".rstrip())
+        _print_entry(entry, rows=name is not None)
+
+
+def _print_entry(entry: dict[str, Any], *, rows: bool) -> None:
+    """What one mapping covers; each of its rows, if wanted."""
+    click.echo(f"{entry['key']}: {entry['title']}")
+    if entry["verified"]:
+        for line in textwrap.wrap(f"checked against {entry['verified']}", 76):
+            click.echo(f"  {line}")
+    if entry["refresh_s"]:
+        click.echo(f"  renews its counters every {entry['refresh_s']:g} s")
+    if rows:
+        for row in entry["rows"]:
+            click.echo(f"  {row['counter']:<22} {row['source']}  {_nature(row)}".rstrip())
+        return
+    covered = ", ".join(dict.fromkeys(row["counter"] for row in entry["rows"]))
+    for line in textwrap.wrap(covered, 76):
+        click.echo(f"  {line}")
 
 
 def _nature(row: dict[str, Any]) -> str:
@@ -105,6 +114,7 @@ def _entry(kind: str, mapping: MappingFile, rows: Iterable[Row], word: str) -> d
         "name": mapping.name,
         "title": mapping.title,
         "verified": mapping.verified,
+        "refresh_s": getattr(mapping, "refresh_s", 0),
         "rows": [
             {
                 "counter": row.counter,
@@ -120,24 +130,8 @@ def _entry(kind: str, mapping: MappingFile, rows: Iterable[Row], word: str) -> d
     }
 
 
-def _print_unmatched(path: Path, output: str) -> None:
-    from fabricmon import app
-    from fabricmon.api import Target
-    from fabricmon.collectors.gnmi.file import GnmiFileCollector, GnmiFileConfig
-
-    target = Target("", str(path), str(path))
-    collector = GnmiFileCollector(GnmiFileConfig(), [target], app.make_context(level="error"))
-
-    async def read() -> dict[str, int]:
-        await collector.start()
-        try:
-            while any(len(batch.ports) for batch in (await collector.poll(target)).batches):
-                pass
-            return collector.unmatched
-        finally:
-            await collector.stop()
-
-    unknown = asyncio.run(read())
+def _print_unmatched(where: str, folders: tuple[Path, ...], output: str) -> None:
+    unknown = _of_daemon(where) if is_url(where) else _of_files(where, folders)
     if output == "json":
         print_json(unknown)
         return
@@ -145,3 +139,35 @@ def _print_unmatched(path: Path, output: str) -> None:
         click.echo(f"{count:>8}  {name}")
     if not unknown:
         click.echo("Every path is known.")
+
+
+def _of_daemon(url: str) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for target in get(url, "/api/v1/targets"):
+        for path, count in target["unmatched"].items():
+            total[path] = total.get(path, 0) + count
+    return total
+
+
+def _of_files(where: str, folders: tuple[Path, ...]) -> dict[str, int]:
+    from fabricmon import app
+    from fabricmon.api import Target
+    from fabricmon.collectors.gnmi.file import GnmiFileCollector, GnmiFileConfig
+
+    if not Path(where).exists():
+        raise click.BadParameter(f"{where} does not exist", param_hint="--unmatched")
+    target = Target("", where, where)
+    config = GnmiFileConfig(mappings=list(folders), backlog=1 << 62)
+    collector = GnmiFileCollector(config, [target], app.make_context(level="error"))
+
+    async def read() -> dict[str, int]:
+        await collector.start()
+        try:
+            await collector.poll(target)
+            while collector.more(target):
+                await collector.poll(target)
+            return collector.unmatched
+        finally:
+            await collector.stop()
+
+    return asyncio.run(read())
