@@ -64,10 +64,29 @@ BitRate = Annotated[int, BeforeValidator(_scaled(_RATE, 1000, "a rate such as 40
 """Bits per second, written as `400G`."""
 
 
+_MASK = "<secret>"
+_SHORTEST = 4
+"""A shorter secret is no secret, and would mask ordinary words."""
+_concealed: set[str] = set()
+
+
+def conceal(text: str) -> None:
+    """Mask `text`, and each longer word of it, from now on: a secret, or what was made of one."""
+    _concealed.update(part for part in (text, *text.split()) if len(part) >= _SHORTEST)
+
+
+def masked(text: str) -> str:
+    """`text` without any secret that was revealed. Mask before cutting: parts are not found."""
+    for secret in sorted(_concealed, key=len, reverse=True):
+        text = text.replace(secret, _MASK)
+    return text
+
+
 class Secret(Settings):
     """A secret kept outside the config: in a file, or in an environment variable.
 
-    It never prints: `repr`, `str` and JSON show only where it comes from.
+    It never prints: `repr`, `str` and JSON show only where it comes from. Once revealed it is
+    concealed: what the far end repeats of it is `masked`.
     """
 
     file: Path | None = None
@@ -80,6 +99,11 @@ class Secret(Settings):
 
     def reveal(self) -> str:
         """Read the secret now, so that a renewed file is used at the next connect."""
+        text = self._read()
+        conceal(text)
+        return text
+
+    def _read(self) -> str:
         if self.file is not None:
             try:
                 return self.file.read_text(encoding="utf-8").rstrip("\r\n")

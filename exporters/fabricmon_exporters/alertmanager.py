@@ -20,7 +20,7 @@ from fabricmon.model.incident import SEVERITY_ORDER, Severity
 from fabricmon.selfmon import Event
 from fabricmon.settings import Duration, Settings
 from fabricmon_exporters import tasks
-from fabricmon_exporters.http_client import HttpAccess
+from fabricmon_exporters.http_client import HttpAccess, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -193,8 +193,7 @@ class AlertmanagerExporter:
             ) as answer:
                 if answer.status < 300:
                     return ""
-                text = (await answer.content.read(300)).decode("utf-8", "replace").strip()
-                return f"{url}: {answer.status}: {text}"
+                return f"{url}: {await refusal(answer)}"
         except (aiohttp.ClientError, ConfigError, TimeoutError, OSError) as error:
             return f"{url}: {error or type(error).__name__}"
 

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import model_validator
 
-from fabricmon.settings import Secret, Settings
+from fabricmon.settings import Secret, Settings, conceal, masked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+_READ, _SHOWN = 1 << 16, 300
 
 
 class HttpAccess(Settings):
@@ -41,7 +43,9 @@ class HttpAccess(Settings):
             return {"Authorization": f"Bearer {self.bearer_token.reveal()}"}
         if self.password is not None:
             pair = f"{self.username}:{self.password.reveal()}".encode()
-            return {"Authorization": f"Basic {base64.b64encode(pair).decode()}"}
+            packed = base64.b64encode(pair).decode()
+            conceal(packed)
+            return {"Authorization": f"Basic {packed}"}
         return {}
 
     async def session(self, timeout_s: float) -> Any:
@@ -59,3 +63,9 @@ class HttpAccess(Settings):
             connector=aiohttp.TCPConnector(ssl=context, limit=4),
             timeout=aiohttp.ClientTimeout(total=timeout_s),
         )
+
+
+async def refusal(answer: Any) -> str:
+    """Status and first words of an answer that is no success, without what we authenticate with."""
+    text = (await answer.content.read(_READ)).decode("utf-8", "replace").strip()
+    return f"{answer.status}: {masked(text)[:_SHOWN]}"

@@ -55,7 +55,9 @@ class _Lazy(click.Group):
         try:
             return super().invoke(ctx)
         except FabricmonError as error:
-            click.echo(f"fabricmon: {error}", err=True)
+            from fabricmon.settings import masked
+
+            click.echo(f"fabricmon: {masked(str(error))}", err=True)
             ctx.exit(2)
 
 

@@ -16,6 +16,7 @@ from fabricmon.errors import PollError, Reason
 from fabricmon.model.snapshot import TargetStatus
 from fabricmon.model.stream import PollFailure
 from fabricmon.selfmon import Event
+from fabricmon.settings import masked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -160,6 +161,12 @@ class Guard:
         lacking = getattr(self.collector, "lacking", None)
         return lacking(target) if lacking is not None else {}
 
+    def _unmatched(self, target: Target) -> Mapping[str, int]:
+        """What a target sent that no mapping knows, where the collector keeps account of it."""
+        unmatched: Callable[[Target], Mapping[str, int]] | None
+        unmatched = getattr(self.collector, "unmatched_of", None)
+        return unmatched(target) if unmatched is not None else {}
+
     def status(self) -> list[TargetStatus]:
         """The books, one line a target."""
         return [
@@ -172,6 +179,7 @@ class Guard:
                 book.last_duration_s,
                 dict(book.failures),
                 book.last_error,
+                self._unmatched(target),
             )
             for target in self.polled
             for book in (self._books[target.name],)
@@ -201,6 +209,7 @@ class Guard:
 
     def _failed(self, target: Target, reason: Reason, message: str) -> PollFailure:
         book, report = self._books[target.name], self._context.report
+        message = masked(message)  # devices repeat what they were sent
         book.failures_in_row += 1
         book.failures[reason.value] = book.failures.get(reason.value, 0) + 1
         book.last_error = message

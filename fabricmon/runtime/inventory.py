@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 from fabricmon import yamlfile
 from fabricmon.errors import ConfigError
-from fabricmon.settings import Settings, validate
+from fabricmon.settings import Settings, masked, validate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -98,7 +98,7 @@ def _get(written: TargetConfig, document: Document, at: tuple[str | int, ...]) -
     try:
         body = _body(url, {"Authorization": shown} if shown else {})
     except (OSError, ValueError, HTTPException) as error:
-        raise document.error(f"{url}: {error}", at) from error
+        raise document.error(f"{url}: {masked(str(error))}", at) from error
     try:
         return body.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -5,8 +5,8 @@ limited per event and subject) and counts it, so logs and metrics cannot drift a
 """
 
 from fabricmon.selfmon.events import Event, Level
-from fabricmon.selfmon.logs import configure_logging, redact
+from fabricmon.selfmon.logs import configure_logging
 from fabricmon.selfmon.metrics import SelfMetrics
 from fabricmon.selfmon.reporter import Reporter
 
-__all__ = ["Event", "Level", "Reporter", "SelfMetrics", "configure_logging", "redact"]
+__all__ = ["Event", "Level", "Reporter", "SelfMetrics", "configure_logging"]

@@ -1,4 +1,4 @@
-"""structlog, set up once: JSON or console lines on stderr, secrets redacted."""
+"""structlog, set up once: JSON or console lines on stderr, secrets masked."""
 
 from __future__ import annotations
 
@@ -6,35 +6,16 @@ import logging
 import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
-from fabricmon.settings import Secret
+from fabricmon.settings import masked
 
 if TYPE_CHECKING:
     from collections.abc import MutableMapping
 
     import structlog
 
-_secrets: set[str] = set()
 
-
-def redact(secret: str) -> None:
-    """Never let this text into a log line, whatever carries it."""
-    if len(secret) >= 4:
-        _secrets.add(secret)
-
-
-def _scrub(value: Any) -> Any:
-    if isinstance(value, Secret):
-        return "<secret>"
-    if isinstance(value, str):
-        for secret in _secrets:
-            value = value.replace(secret, "<secret>")
-    return value
-
-
-def _redactor(
-    _logger: Any, _method: str, event: MutableMapping[str, Any]
-) -> MutableMapping[str, Any]:
-    return {key: _scrub(value) for key, value in event.items()}
+def _mask(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    return {key: masked(value) if isinstance(value, str) else value for key, value in event.items()}
 
 
 def configure_logging(
@@ -54,7 +35,7 @@ def configure_logging(
     shared: list[structlog.typing.Processor] = [
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
-        _redactor,
+        _mask,
     ]
     renderer: structlog.typing.Processor = (
         structlog.processors.JSONRenderer(sort_keys=False, default=str)

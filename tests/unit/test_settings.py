@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from fabricmon.errors import ConfigError
-from fabricmon.settings import BitRate, Secret, Settings, Size, parse_duration
+from fabricmon.settings import BitRate, Secret, Settings, Size, masked, parse_duration
 
 
 class TestDuration:
@@ -61,6 +61,15 @@ class TestSecret:
         assert "canary-1234" == secret.reveal()
         shown = f"{secret!r} {secret} {secret.model_dump_json()}"
         assert "canary" not in shown
+
+    def test_what_repeats_it_is_masked(self, tmp_path: Path) -> None:
+        """Once revealed, it and its longer words are masked in any text; other words stay."""
+        path = tmp_path / "key"
+        path.write_text("Token 7f3a-canary-99\n")
+        assert masked("sent 7f3a-canary-99") == "sent 7f3a-canary-99"
+        Secret(file=path).reveal()
+        assert masked("sent 7f3a-canary-99, refused") == "sent <secret>, refused"
+        assert masked("Token 7f3a-canary-99 is wrong") == "<secret> is wrong"
 
     def test_is_read_again(self, tmp_path: Path) -> None:
         """A renewed file is used at the next connect."""

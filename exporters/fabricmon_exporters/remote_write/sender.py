@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from fabricmon import __version__
 from fabricmon.errors import ConfigError
 from fabricmon.selfmon import Event
+from fabricmon_exporters.http_client import refusal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -93,8 +94,7 @@ class Sender:
             ) as answer:
                 if answer.status < 300:
                     return "sent", "", 0.0
-                text = (await answer.content.read(300)).decode("utf-8", "replace").strip()
-                why = f"{answer.status}: {text}"
+                why = await refusal(answer)
                 if 400 <= answer.status < 500 and answer.status not in _AGAIN:
                     return "refused", why, 0.0
                 after = answer.headers.get("Retry-After", "")

@@ -18,8 +18,11 @@ from fabricmon.formats.series import SeriesTable, polls
 from fabricmon.mappings.gnmi import GnmiPaths
 from fabricmon.model.readings import Poll
 from fabricmon.selfmon import Event
+from fabricmon.settings import masked
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from fabricmon.api import Context, Target
     from fabricmon.collectors.gnmi.live import GnmiConfig
 
@@ -50,7 +53,6 @@ class Session:
         self._encoding: str = config.encoding
         self._continuity = Continuity(table)
         self._lost: dict[Reason, int] = {}
-        self._secrets: set[str] = set()
         self._unpacked = 0
         self._call: Any = None
         self._changed = asyncio.Event()  # the first answer is complete, or there will be none
@@ -58,6 +60,8 @@ class Session:
         self.synced = False
         """The device sent everything once. Being connected is not enough."""
         self._error: PollError | None = None
+        self.unmatched: Mapping[str, int] = {}
+        """Paths no mapping knows, as of the last poll; read from other threads."""
         self._since = 0.0  # when the subscription was sent
         self._heard = 0.0  # when the last message came
 
@@ -207,6 +211,7 @@ class Session:
         samples.ended.clear()
         chunk = self._continuity.apply(samples.take())
         lost, self._lost = self._lost, {}
+        self.unmatched = self.paths.most_unmatched()
         return Poll(tuple(polls(self._layout, chunk)), lost)
 
     def _count(self, reason: Reason, count: int) -> None:
@@ -246,15 +251,11 @@ class Session:
             text = secret.reveal() if secret is not None else credential.options.get(word, "")
             if text:
                 found.append((word, text))
-            if secret is not None and text:
-                self._secrets.add(text)
         return found
 
     def _failure(self, code: str, details: str | None) -> PollError:
         text = (details or code).partition("\n")[0]
-        for secret in self._secrets:
-            text = text.replace(secret, "<secret>")
-        return _failure(code, text[:200])
+        return _failure(code, masked(text)[:200])
 
     def _channel(self, grpc: Any) -> Any:
         """A new channel, with certificates as they are on disk now."""
