@@ -62,11 +62,12 @@ def find(text: NDArray[np.uint8]) -> Numerals:
     start, end, single, simple = _joined(text, edges[0::2], edges[1::2])
     before, after = text[start - 1], text[end]
     likely = np.flatnonzero(_BEFORE[before] & _AFTER[after] & simple)
-    which = likely[_are_values(text, start[likely], end[likely])]
+    value = np.zeros(len(start), np.bool_)
+    value[likely] = _are_values(text, start[likely], end[likely])
     years = np.flatnonzero((before == _QUOTE) & (after == _MINUS) & (end - start == 4))
     if len(years):
-        which = np.union1d(which, _dates(text, years, start, end))
-    start, end, single = start[which], end[which], single[which]
+        value[_dates(text, years, start, end)] = True
+    start, end, single = start[value], end[value], single[value]
     negative = text[start - 1] == _MINUS
     whole = single & ~negative & (end - start <= MAX_DIGITS) & ~_padded(text, start)
     return Numerals(start - negative, end, whole)

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _QUEUES = range(8)
 _MAX_UNMATCHED = 20_000
+_MOST = 50
+"""Unmatched paths that are told while a daemon runs."""
 _KEY = re.compile(r"\[([^=\]]+)=([^\]]*)\]")
 _WORD = re.compile(r"\{\w+\}")
 _LAST_NUMBER = re.compile(r"(\d+)\D*$")
@@ -121,6 +123,8 @@ class GnmiPaths:
         """Plain paths that no row knows, with how often they were asked for (not: sent)."""
         self.unkeyed: Tally[str] = Tally()
         """Known paths that came without the key that names their port or queue."""
+        self._misses = 0
+        self._told: tuple[int, Mapping[str, int]] = (0, {})
         for mapping in mappings:
             self.target = mapping.target or self.target
             self._subscriptions = mapping.subscriptions or self._subscriptions
@@ -172,6 +176,12 @@ class GnmiPaths:
         who = leaf.queue.of(keys) if leaf.queue is not None else ""
         return None if port is None else Neighbour(port, who or "", leaf.row.field)
 
+    def most_unmatched(self) -> Mapping[str, int]:
+        """The paths that most series were asked for in vain; the same object while none came."""
+        if self._misses != self._told[0]:
+            self._told = self._misses, dict(self.unmatched.most_common(_MOST))
+        return self._told[1]
+
     def subscriptions(self) -> list[tuple[str, bool]]:
         """Paths to subscribe to, and whether what is there is sent on change (states, LLDP)."""
         if self._subscriptions:
@@ -189,8 +199,8 @@ class GnmiPaths:
             if not any(path.startswith(f"{other}/") for other in containers)
         ]
 
-    @staticmethod
-    def _miss(tally: Tally[str], path: str) -> None:
+    def _miss(self, tally: Tally[str], path: str) -> None:
+        self._misses += 1
         if path in tally or len(tally) < _MAX_UNMATCHED:
             tally[path] += 1
         else:

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -48,6 +50,8 @@ class TargetStatus:
     """Failed polls by `Reason`, since start."""
     last_error: str = ""
     """For people; never a label."""
+    unmatched: Mapping[str, int] = field(default_factory=dict)
+    """What it sent that no mapping knows, with how many series of it; the most frequent."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

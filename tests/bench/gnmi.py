@@ -1,9 +1,10 @@
 """gNMI: files from bytes to rates, and live updates over gRPC, per CPU-second.
 
-The file is what gnmic writes of eight leaf switches: half of it one event a value (PROTO), half one
-event with fifteen strings (JSON_IETF). The peer reads the same file with stdlib json and a loop
-over dictionaries. The live peer is pygnmi, installed into a scratch environment; where that fails,
-plain grpcio with a loop.
+The files are what gnmic writes of eight leaf switches. `event`: half of it one event a value
+(PROTO), half one event with fifteen strings (JSON_IETF); `split-events`: the first of these, each
+event on a line of its own; `json`: messages with a prefix. The peer reads the same file with stdlib
+json and a loop over dictionaries. The live peer is pygnmi, installed into a scratch environment;
+where that fails, plain grpcio with a loop.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from fabricmon.normalize import Normalizer
 from fabricmon.selfmon import Reporter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 MEGABYTES = 100
 ROUNDS = 3
@@ -47,44 +48,73 @@ _ROOT = "/interfaces/interface/state/counters/"
 
 
 def run() -> Iterator[dict[str, Any]]:
-    """Rows of both benchmarks."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "gnmic.json"
-        values = generate(path)
-        yield from _file_rows(path, values)
+    """Rows of all benchmarks."""
+    for shape in SHAPES:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "gnmic.json"
+            values = generate(path, shape)
+            yield from _file_rows(path, shape, values)
     yield _live_row()
 
 
-def generate(path: Path, megabytes: int = MEGABYTES) -> int:
+def generate(path: Path, shape: str, megabytes: int = MEGABYTES) -> int:
     """Write the file; how many values are in it."""
     values, cycle = 0, 0
+    record, _ = SHAPES[shape]
     with path.open("wb") as file:
         while file.tell() < megabytes * 1_000_000:
             for device in range(8):
                 for port in range(32):
-                    file.write(_record(cycle, device, port))
+                    for document in record(cycle, device, port):
+                        file.write(json.dumps(document, separators=(",", ":")).encode() + b"\n")
                     values += len(COUNTERS)
             cycle += 1
     return values
 
 
-def _record(cycle: int, device: int, port: int) -> bytes:
-    name = {
+def _time(cycle: int, device: int, port: int) -> int:
+    return T0 + cycle * INTERVAL_NS + device * 1000 + port
+
+
+def _counts(cycle: int) -> dict[str, int]:
+    return {name: 7_000_000_000 + cycle * 99_991 + i for i, name in enumerate(COUNTERS)}
+
+
+def _event(cycle: int, device: int, port: int, values: dict[str, Any]) -> dict[str, Any]:
+    tags = {
         "interface_name": f"Ethernet{port}/1",
         "source": f"leaf{device}:6030",
         "subscription-name": "ports",
     }
-    time = T0 + cycle * INTERVAL_NS + device * 1000 + port
-    counts = {_ROOT + c: 7_000_000_000 + cycle * 99_991 + i for i, c in enumerate(COUNTERS)}
-    if port % 2:
-        texts = {path: str(count) for path, count in counts.items()}
-        events = [{"name": "ports", "timestamp": time, "tags": name, "values": texts}]
-    else:
-        events = [
-            {"name": "ports", "timestamp": time, "tags": name, "values": {path: count}}
-            for path, count in counts.items()
-        ]
-    return json.dumps(events, separators=(",", ":")).encode() + b"\n"
+    values = {_ROOT + name: value for name, value in values.items()}
+    time = _time(cycle, device, port)
+    return {"name": "ports", "timestamp": time, "tags": tags, "values": values}
+
+
+def _split(cycle: int, device: int, port: int) -> list[Any]:
+    return [_event(cycle, device, port, {name: n}) for name, n in _counts(cycle).items()]
+
+
+def _events(cycle: int, device: int, port: int) -> list[Any]:
+    if not port % 2:
+        return [_split(cycle, device, port)]
+    texts = {name: str(count) for name, count in _counts(cycle).items()}
+    return [[_event(cycle, device, port, texts)]]
+
+
+def _message(cycle: int, device: int, port: int) -> list[Any]:
+    counts = {f"counters/{name}": count for name, count in _counts(cycle).items()}
+    time = _time(cycle, device, port)
+    message = {
+        "source": f"leaf{device}:6030",
+        "subscription-name": "ports",
+        "timestamp": time,
+        "time": f"2025-11-30T10:{cycle // 6 % 60:02}:{cycle % 6}0.{time % 10**9:09}Z",
+        "prefix": f"interfaces/interface[name=Ethernet{port}/1]/state",
+        "target": f"leaf{device}",
+        "updates": [{"Path": path, "values": {path: count}} for path, count in counts.items()],
+    }
+    return [message]
 
 
 def ours(path: Path) -> tuple[int, float]:
@@ -110,14 +140,15 @@ def ours(path: Path) -> tuple[int, float]:
     return rates, _rss_mb() - half
 
 
-def theirs(path: Path) -> int:
-    """Rates that a plain loop gets."""
+def their_events(path: Path) -> int:
+    """Rates that a plain loop gets of events."""
     last: dict[tuple[str, str, str], tuple[int, int]] = {}
     rates: dict[tuple[str, str, str], float] = {}
     count = 0
     with path.open("rb") as file:
         for line in file:
-            for event in json.loads(line):
+            record = json.loads(line)
+            for event in record if isinstance(record, list) else (record,):
                 time, tags = event["timestamp"], event["tags"]
                 source, port = tags["source"], tags["interface_name"]
                 for name, text in event["values"].items():
@@ -130,9 +161,38 @@ def theirs(path: Path) -> int:
     return count
 
 
-def _file_rows(path: Path, values: int) -> Iterator[dict[str, Any]]:
+def their_messages(path: Path) -> int:
+    """Rates that a plain loop gets of messages."""
+    last: dict[tuple[str, str, str], tuple[int, int]] = {}
+    rates: dict[tuple[str, str, str], float] = {}
+    count = 0
+    with path.open("rb") as file:
+        for line in file:
+            message = json.loads(line)
+            time, source, prefix = message["timestamp"], message["source"], message["prefix"]
+            for update in message["updates"]:
+                for name, text in update["values"].items():
+                    key, value = (source, prefix, name), int(text)
+                    old = last.get(key)
+                    last[key] = (time, value)
+                    if old is not None and time > old[0]:
+                        rates[key] = (value - old[1]) / (time - old[0]) * 1e9
+                        count += 1
+    return count
+
+
+SHAPES: dict[str, tuple[Callable[[int, int, int], list[Any]], Callable[[Path], int]]] = {
+    "event": (_events, their_events),
+    "split_events": (_split, their_events),
+    "json": (_message, their_messages),
+}
+"""Lines of one port at one time, and the peer that reads them."""
+
+
+def _file_rows(path: Path, shape: str, values: int) -> Iterator[dict[str, Any]]:
     best: dict[str, float] = {"ours": 1e9, "theirs": 1e9}
     growth = 0.0
+    _, theirs = SHAPES[shape]
     for _ in range(ROUNDS):
         begun = cpu_seconds()
         rates, growth = ours(path)
@@ -141,19 +201,18 @@ def _file_rows(path: Path, values: int) -> Iterator[dict[str, Any]]:
         begun = cpu_seconds()
         theirs(path)
         best["theirs"] = min(best["theirs"], cpu_seconds() - begun)
-    row = {"bench": "gnmi", "peer": "stdlib json + dict loop"}
-    per = {who: values / cost for who, cost in best.items()}
     yield {
-        **row,
-        "metric": "file_values_to_rates_per_cpu_second",
-        "value": round(per["ours"]),
+        "bench": "gnmi",
+        "metric": f"file_values_to_rates_per_cpu_second_{shape}",
+        "value": round(values / best["ours"]),
         "unit": "values/CPU-s",
-        "peer_value": round(per["theirs"]),
+        "peer": "stdlib json + dict loop",
+        "peer_value": round(values / best["theirs"]),
         "ratio": round(best["theirs"] / best["ours"], 2),
     }
     yield {
         "bench": "gnmi",
-        "metric": "file_memory_growth_over_second_half",
+        "metric": f"file_memory_growth_over_second_half_{shape}",
         "value": round(growth, 1),
         "unit": "MB",
     }

@@ -26,7 +26,7 @@ from fabricmon.selfmon import Event
 from fabricmon.settings import Duration, Settings, Size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from fabricmon.api import Context, Target
     from fabricmon.formats.base import BadRecord
@@ -88,6 +88,16 @@ class GnmiFileCollector:
             text = error.strerror or str(error)
             raise PollError(Reason.UNREACHABLE, f"{target.address}: {text}") from error
 
+    def more(self, target: Target) -> bool:
+        """Whether the last poll left something for the next, since it was too much."""
+        source = self._sources.get(target.name)
+        return source is not None and source.more
+
+    def unmatched_of(self, target: Target) -> Mapping[str, int]:
+        """The paths in a target's files that no mapping knows, the most frequent."""
+        source = self._sources.get(target.name)
+        return source.unmatched if source is not None else {}
+
     @property
     def unmatched(self) -> dict[str, int]:
         """Paths seen in the files that no mapping knows."""
@@ -116,6 +126,10 @@ class _Source:
         self._lock = threading.Lock()
         self._closed = False
         self._told: set[str] = set()
+        self.more = False
+        """The last poll read as much as it may."""
+        self.unmatched: Mapping[str, int] = {}
+        """As of the last poll; read from other threads."""
 
     def poll(self) -> Poll:
         """Runs in a thread. A poll that was given up may still run, so they take turns."""
@@ -138,6 +152,7 @@ class _Source:
                 decoder.close(now)
                 self._decoders.pop(id(news.file), None)
         self._settle(now)
+        self.more = got >= self._config.max_bytes
         if got:
             self._last_news = clock.monotonic()
         elif clock.monotonic() - self._last_news > self._config.silence:
@@ -146,6 +161,7 @@ class _Source:
         self._tell_oddities()
         chunk = self._continuity.apply(self.recorder.samples.take())
         batches = tuple(polls(self._layout, chunk))
+        self.unmatched = self.paths.most_unmatched()
         lost, self._lost = self._lost, {}
         return Poll(batches, lost)
 

@@ -20,7 +20,7 @@ from fabricmon.errors import PollError, Reason
 from fabricmon.settings import Duration, Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from fabricmon.api import Context, Target
     from fabricmon.mappings.gnmi import GnmiPaths
@@ -114,6 +114,11 @@ class GnmiCollector:
         """What the target sent since the last poll."""
         session = self._session(target)
         return await (session.once() if self._config.mode == "once" else session.poll())
+
+    def unmatched_of(self, target: Target) -> Mapping[str, int]:
+        """The paths a target sent most that no mapping knows."""
+        session = self._sessions.get(target.name)
+        return session.unmatched if session is not None else {}
 
     @property
     def unmatched(self) -> dict[str, int]:

@@ -175,6 +175,7 @@ SCHEMAS: dict[str, Any] = {
         last_duration_s=_NUMBER,
         failures=_map(_INT),
         last_error=STRING,
+        unmatched=_map(_INT),
     ),
     "Maintenance": _object(
         id=STRING,

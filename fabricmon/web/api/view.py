@@ -67,6 +67,7 @@ def target_json(status: TargetStatus) -> dict[str, Any]:
         "last_duration_s": round(status.last_duration_s, 6),
         "failures": dict(status.failures),
         "last_error": status.last_error,
+        "unmatched": dict(status.unmatched),
     }
 
 
