@@ -66,7 +66,7 @@ def read(lines: Iterable[str], bad: Bad, file: str = "") -> IbFabric:
         if "==(" not in line:
             continue
         row = _ROW.match(line)
-        if row is None or (row["guid"] is None and switch is None):
+        if row is None or (row["guid"] is None and (switch is None or row["name"] is not None)):
             bad(BadRecord(file, number, f"cannot be read: {line.strip()[:80]!r}"))
             continue
         cables += _take(fabric, row, switch, name)
