@@ -48,6 +48,8 @@ class Normalizer:
         self._fabric = fabric
         self._context = context
         self._lossless: tuple[int, ...] = ()
+        self._woken = False
+        """Restored after a gap, and not ticked since."""
         self._read_ns = np.empty(0, np.int64)
         self._begin(Store(), table)
 
@@ -81,6 +83,7 @@ class Normalizer:
         if gap:
             store.distrust_narrow()
         self._begin(store, table)
+        self._woken = gap
         self._read_ns = saved.ports["read_ns"]
         self._staging.now_ns, self._staging.interval_s = tick["now_ns"], tick["interval_s"]
 
@@ -98,8 +101,10 @@ class Normalizer:
         """The wall clock stepped by so much: rates go on over the time that really passed."""
         self._store.shift(step_ns)
         self._read_ns[self._read_ns != NO_TIME] += step_ns
-        if self._staging.now_ns != NO_TIME:
-            self._staging.now_ns += step_ns
+        staging = self._staging
+        if staging.now_ns != NO_TIME:
+            staging.now_ns += step_ns
+            staging.awake_ns = NO_TIME
 
     def tick(self, now_ns: int, interval_s: float) -> Frame:
         """Make a frame of everything absorbed since the last tick."""
@@ -125,6 +130,8 @@ class Normalizer:
             self._withhold(over)
             over_s[group] = span
         self._close(now_ns, read)
+        if self._woken:
+            self._woken, self._staging.awake_ns = False, now_ns
         self._staging.now_ns, self._staging.interval_s = now_ns, interval_s
         self._report()
         odd, self._settler.odd = tuple(self._settler.odd), []

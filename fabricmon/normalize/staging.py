@@ -81,6 +81,8 @@ class Staging:
         """What a plain reading of a port set and a layout (by id) looks like."""
         self.now_ns = NO_TIME
         self.interval_s = 0.0
+        self.awake_ns = NO_TIME
+        """The first tick after a restart: before it, silence was ours."""
 
     @property
     def _tally(self) -> Counter[str]:
@@ -300,7 +302,7 @@ class Staging:
         heard = self._store.heard[groups, rows]
         if self.now_ns == NO_TIME or self.interval_s <= 0:
             return np.zeros(heard.shape)
-        silent = (self.now_ns - heard) / (self.interval_s * 1e9)
+        silent = (self.now_ns - np.maximum(heard, self.awake_ns)) / (self.interval_s * 1e9)
         return np.where((heard == NO_TIME) | self._store.touched[groups, rows], 0.0, silent)
 
     def _part_ways(self, layout: Layout, rows: NDArray[np.intp], state: NDArray[np.uint8]) -> bool:

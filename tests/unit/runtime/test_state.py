@@ -150,6 +150,22 @@ def test_the_age_of_a_state_decides_what_it_is_good_for(
     assert len(latest.window) == held
 
 
+def test_a_source_that_repeats_its_past_after_a_restart_is_not_counted_twice(
+    context: Context, tmp_path: Path
+) -> None:
+    """A file is read from its beginning again, and only after the first tick: old is old."""
+    pipeline = _again(_run(context, range(8)), tmp_path / "s.npz", _START + 16 * 10 * _S)
+    pipeline.feed(Tick(_START + 16 * 10 * _S, 10.0))
+    now = _START + 17 * 10 * _S
+    for poll in range(18):
+        stamp = _START + poll * 10 * _S
+        pipeline.feed(batch("t", ports("leaf", "1", "2"), 5_000 + poll * 10_000, stamp))
+    snapshot = pipeline.feed(Tick(now, 10.0))
+    assert snapshot is not None
+    assert snapshot.frame.total[0].tolist() == [5_000 + 17 * 10_000] * 2
+    assert snapshot.frame.rate_of("rx_bytes")[0] == 1000.0
+
+
 def test_a_narrow_counter_begins_anew_after_a_gap(context: Context, tmp_path: Path) -> None:
     """A 32-bit counter may have wrapped twice meanwhile; a wide one, or a short break, cannot."""
     from dataclasses import replace
