@@ -82,7 +82,7 @@ async def test_values_arrive_exactly_and_ended_series_are_gone(
         await asyncio.to_thread(
             exporter.publish, make_snapshot(table, second, tick=2, present=present)
         )
-        for _ in range(300):
+        for _ in range(1200):
             if not list((tmp_path / "queue").iterdir()):
                 break
             await asyncio.sleep(0.05)
@@ -109,7 +109,7 @@ async def test_values_arrive_exactly_and_ended_series_are_gone(
 
 def _eventually(ask: Any, size: int) -> Any:
     """What is asked, once it has that many entries: receivers index a little later."""
-    for _ in range(100):
+    for _ in range(600):
         found = ask()
         if len(found) >= size:
             return found
