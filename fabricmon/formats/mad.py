@@ -42,6 +42,7 @@ ATTRIBUTES: dict[str, int] = {
     "PortCountersExtended": 0x1D,
     "PortExtendedSpeedsCounters": 0x1F,
     "PortRcvConCtrl": 0x31,
+    "PortXmitConCtrl": 0x34,
 }
 """Performance attributes that are read, by name."""
 
@@ -102,6 +103,7 @@ FIELDS: dict[str, list[Field]] = {
         "PortFECCorrectableBlockCtr PortFECUncorrectableBlockCtr PortFECCorrectedSymbolCtr",
     ),
     "PortRcvConCtrl": _row(32, 32, "PortPktRcvFECN PortPktRcvBECN"),
+    "PortXmitConCtrl": [Field("PortXmitTimeCong", 32, 32)],
 }
 """The counts of each attribute."""
 

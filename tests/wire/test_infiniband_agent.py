@@ -228,6 +228,39 @@ async def test_optional_groups_are_read_where_devices_have_them_and_not_asked_fo
     assert set(first.batches[0].state[k].tolist()) == {State.UNSUPPORTED}
 
 
+OPTIONAL = {
+    "hoq_discards": "PortXmitDiscardDetails",
+    "rx_physical_errors": "PortRcvErrorDetails",
+    "rx_malformed": "PortRcvErrorDetails",
+    "rx_discards": "PortRcvErrorDetails",
+    "fec_corrected": "PortExtendedSpeedsCounters",
+    "fec_uncorrected": "PortExtendedSpeedsCounters",
+    "ecn_marked_received": "PortRcvConCtrl",
+    "cnp_handled": "PortRcvConCtrl",
+    "tx_congested_ticks": "PortXmitConCtrl",
+}
+
+
+async def test_every_optional_group_is_read_exactly() -> None:
+    """Discards and receive errors by cause, FEC, congestion control: each value as it was fed."""
+    require("ibsim-run")
+    ports = PortSet(tuple(p.device for p in PORTS), tuple(p.port for p in PORTS))
+    values = np.random.default_rng(9).integers(1, 60_000, (len(OPTIONAL), len(ports)))
+    columns = tuple(Column(BY_ID[name], saturates=True) for name in OPTIONAL)
+    state, times = np.zeros(values.shape, np.uint8), np.zeros(len(ports), np.int64)
+    fed = ReadingBatch("sim", ports, columns, values.astype(np.uint64), state, times)
+    groups = sorted(set(OPTIONAL.values()))
+    with IbsimAgent(topology(), groups=[g for g in groups if "Details" not in g]) as agent:
+        agent.update([fed])
+        collector, _ = make(agent, groups=groups)
+        try:
+            poll = await collector.poll(TARGET)
+        finally:
+            await collector.stop()
+    got, want = good(poll), expected(fed, optional=True)
+    assert {key: got.get(key) for key in want} == want
+
+
 async def test_lost_datagrams_are_sent_again(agent: IbsimAgent) -> None:
     """One reply in twenty is lost, and still every port is read."""
     fed = reading(3)

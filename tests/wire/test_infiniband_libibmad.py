@@ -20,6 +20,7 @@ ATTRIBUTES = {
     "PortRcvErrorDetails": mad.FIELDS["PortRcvErrorDetails"],
     "PortVLXmitWaitCounters": mad.FIELDS["PortVLXmitWaitCounters"],
     "PortRcvConCtrl": mad.FIELDS["PortRcvConCtrl"],
+    "PortXmitConCtrl": mad.FIELDS["PortXmitConCtrl"],
     "PortExtendedSpeedsCounters": mad.FIELDS["PortExtendedSpeedsCounters"],
     "NodeInfo": mad.NODE_INFO_FIELDS,
     "PortInfo": mad.PORT_INFO_FIELDS,

@@ -48,8 +48,10 @@ class InfinibandConfig(Settings):
     groups: list[
         Literal[
             "PortXmitDiscardDetails",
+            "PortRcvErrorDetails",
             "PortVLXmitWaitCounters",
             "PortRcvConCtrl",
+            "PortXmitConCtrl",
             "PortExtendedSpeedsCounters",
         ]
     ] = []

@@ -27,7 +27,7 @@ from fabricmon.simulate.agents.ibsim_image import SubnetImage, node_id
 from fabricmon.simulate.agents.ibsim_replies import IMAGE_HEADER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from fabricmon.model.readings import ReadingBatch
 
@@ -38,16 +38,23 @@ class IbsimAgent:
     """Serves one subnet to any number of clients, from a process of its own."""
 
     def __init__(
-        self, shape: Topology | IbFabric, *, wide: bool = True, seed: int = 0, name: str = ""
+        self,
+        shape: Topology | IbFabric,
+        *,
+        wide: bool = True,
+        groups: Sequence[str] = (),
+        seed: int = 0,
+        name: str = "",
     ) -> None:
         """`wide`: devices count errors and transmit-wait in 64 bits, as current switches do.
 
+        `groups` are attributes that only some devices have (congestion control, FEC).
         `name` is the private name clients find it by (IBSIM_SOCKNAME).
         """
         self.fabric = from_topology(shape) if isinstance(shape, Topology) else shape
         self.name = name or f"fabricmon-agent-{os.getpid()}-{next(_serial)}"
         self._seed = seed
-        self._image = SubnetImage(self.fabric, wide=wide)
+        self._image = SubnetImage(self.fabric, wide=wide, groups=groups)
         self._bank = 0
         self._process: subprocess.Popen[str] | None = None
         self._scratch: tempfile.TemporaryDirectory[str] | None = None

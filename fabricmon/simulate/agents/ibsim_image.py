@@ -16,6 +16,8 @@ from fabricmon.mappings import infiniband
 from fabricmon.model.readings import State
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
     from numpy.typing import NDArray
 
     from fabricmon.formats.ibfabric import IbFabric, IbNode
@@ -29,6 +31,8 @@ _COUNTS = {
     "PortRcvErrorDetails": 16,
 }
 """Bytes kept of each performance attribute of a port."""
+_OPTIONAL = {"PortExtendedSpeedsCounters": 152, "PortRcvConCtrl": 12, "PortXmitConCtrl": 8}
+"""The same of what only some devices have."""
 _SMP_SIZE = 64
 _OF_NODE = ("NodeInfo", "NodeDescription", "SwitchInfo", "ClassPortInfo", "SamplesControl")
 _PERFORMANCE = mad.PERFORMANCE << 8
@@ -66,9 +70,13 @@ def port_numbers(node: IbNode) -> range:
 class SubnetImage:
     """Counters and states of one subnet, and their encoding."""
 
-    def __init__(self, fabric: IbFabric, *, wide: bool) -> None:
-        """`wide`: errors and transmit-wait are counted in 64 bits, as current switches do."""
+    def __init__(self, fabric: IbFabric, *, wide: bool, groups: Sequence[str] = ()) -> None:
+        """`wide`: errors and transmit-wait are counted in 64 bits, as current switches do.
+
+        `groups`: attributes of `_OPTIONAL` that devices have besides.
+        """
         self.fabric, self._wide = fabric, wide
+        self._sizes = {**_COUNTS, **{group: _OPTIONAL[group] for group in groups}}
         self.nodes = list(fabric.nodes.values())
         self.index = {node.guid: i for i, node in enumerate(self.nodes)}
         self.places = [(node, number) for node in self.nodes for number in port_numbers(node)]
@@ -85,11 +93,11 @@ class SubnetImage:
         }
         self._sets: dict[int, tuple[PortSet, NDArray[np.intp]]] = {}
         rows = len(self.places)
-        self._counts = {g: np.zeros((len(mad.FIELDS[g]), rows), np.uint64) for g in _COUNTS}
+        self._counts = {g: np.zeros((len(mad.FIELDS[g]), rows), np.uint64) for g in self._sizes}
         self._downs = np.zeros(rows, np.uint64)
         """How often cables were pulled, beside what is fed."""
         self._static: dict[str, NDArray[np.uint8]] = {}
-        self._feeds = _feeds()
+        self._feeds = _feeds(self._sizes)
 
     # What moves
 
@@ -154,7 +162,7 @@ class SubnetImage:
 
     def layout(self) -> tuple[dict[str, tuple[int, int]], int]:
         """{attribute: (offset in a bank, bytes a row)}, and the size of a bank."""
-        sizes = {**_COUNTS, "PortInfo": _SMP_SIZE}
+        sizes = {**self._sizes, "PortInfo": _SMP_SIZE}
         offsets: dict[str, tuple[int, int]] = {}
         at = 0
         for name, size in sizes.items():
@@ -170,7 +178,7 @@ class SubnetImage:
         if not self._static:
             self._static = {"PortInfo": self._port_info(), **self._node_attributes()}
         parts: list[bytes] = []
-        for group, size in _COUNTS.items():
+        for group, size in self._sizes.items():
             data = np.zeros((len(self.places), size), np.uint8)
             mad.encode(data, mad.FIELDS[group], self._counts_of(group))
             parts.append(data.tobytes())
@@ -307,11 +315,11 @@ def _node_fields(node: IbNode) -> list[int]:
     return [kind, ports, system, node.guid, node.guid, node.device_id, 0xA0, 0, node.vendor_id]
 
 
-def _feeds() -> dict[tuple[str, int], list[tuple[str, int, int]]]:
+def _feeds(groups: Iterable[str]) -> dict[tuple[str, int], list[tuple[str, int, int]]]:
     """{(counter, queue): [(attribute, index of its field, catalogue units per unit)]}."""
     names = infiniband.field_names("pma")
     found: dict[tuple[str, int], list[tuple[str, int, int]]] = {}
-    for group in _COUNTS:
+    for group in groups:
         index = {f.name: i for i, f in enumerate(mad.FIELDS[group])}
         for field, column in names.fields(group):
             key = (column.counter.id, column.queue)
