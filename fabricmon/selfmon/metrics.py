@@ -36,6 +36,9 @@ class SelfMetrics:
             ["event"],
             registry=reg,
         )
+        self.log_lines_lost = Counter(
+            "fabricmon_log_lines_lost", "Log lines that could not be written", registry=reg
+        )
         self.polls = Counter(
             "fabricmon_polls", "Polls of targets begun", ["collector"], registry=reg
         )

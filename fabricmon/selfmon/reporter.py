@@ -43,7 +43,10 @@ class Reporter:
             fields["suppressed"] = suppressed
         if subject:
             fields = {"subject": subject, **fields}
-        getattr(self._logger, event.level.value)(event.label, **fields)
+        try:
+            getattr(self._logger, event.level.value)(event.label, **fields)
+        except (OSError, ValueError):  # its disk is full, its reader is gone, its stream is closed
+            self.metrics.log_lines_lost.inc()
 
     def _due(self, event: Event, subject: str) -> int | None:
         """How many were swallowed since the last line; None when this one is swallowed too."""

@@ -80,7 +80,10 @@ class Truth:
 
 def rates(daemon: RunningDaemon, port: str = PORT, device: str = DEVICE) -> list[float | None]:
     """What the daemon found at each tick since its start, oldest first; None where it knew none."""
-    found = daemon.json(f"/api/v1/port?device={device}&port={port}")["rates"]
+    answer = daemon.get(f"/api/v1/port?device={device}&port={port}")
+    if answer == "no such port\n":
+        return []
+    found = json.loads(answer)["rates"]
     listed: list[float | None] = found.get("rx_bytes", [None] * len(found["times"]))
     return listed
 
