@@ -178,15 +178,16 @@ def read_pm(lines: Iterable[str], bad: Bad, file: str = "") -> Iterator[PortCoun
 def _begin(head: re.Match[str], place: BadRecord, bad: Bad) -> PortCounts | None:
     try:
         guid = parse_guid(head["guid"])
+        port, lid, device = (parse_count(head[key] or "") or 0 for key in ("port", "lid", "device"))
     except ValueError as error:
         bad(BadRecord(place.file, place.line, str(error)))
         return None
     return PortCounts(
         PM_GROUP,
-        int(head["port"]),
+        port,
         guid=guid,
-        lid=int(head["lid"], 0),
-        device_id=int(head["device"] or 0),
+        lid=lid,
+        device_id=device,
         name=(head["name"] or "").rpartition("/")[0],
         line=place.line,
     )
