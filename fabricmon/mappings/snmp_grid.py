@@ -176,11 +176,11 @@ def build_apart(
     walk: Walk,
     queues: Collection[int] = (),
     keep: PortSet | None = None,
-    other_s: float = 0.0,
+    other_every: int = 0,
 ) -> list[tuple[Grid, Instances]]:
-    """The same, and with `other_s` a second grid: of the queues that are left out of the first.
+    """The same, and with `other_every` a second grid: of the queues left out of the first.
 
-    It is to be read every so many seconds: what flows where nothing should must not go unseen.
+    It is to be read in one of so many polls: what flows where nothing should must not go unseen.
     """
     ports, if_index = _port_set(device, names, keep)
     builder = _Builder(profile, if_index, walk, queues)
@@ -188,8 +188,8 @@ def build_apart(
         builder.counter(counter.id)
     first = {NO_QUEUE, *queues} if queues else builder.queues
     grids = [builder.grid(ports, first)]
-    if other_s and builder.queues - first:
-        grids.append(builder.grid(ports, builder.queues - first, other_s))
+    if other_every and builder.queues - first:
+        grids.append(builder.grid(ports, builder.queues - first, other_every))
     return grids
 
 
@@ -286,9 +286,7 @@ class _Builder:
         """What was found, NO_QUEUE included."""
         return {NO_QUEUE, *(raw.queue for raw in self._found)}
 
-    def grid(
-        self, ports: PortSet, queues: set[int], every_s: float = 0.0
-    ) -> tuple[Grid, Instances]:
+    def grid(self, ports: PortSet, queues: set[int], every: int = 1) -> tuple[Grid, Instances]:
         """What was found of these queues; the sample time goes with what is read in every poll."""
         order = sorted(
             (raw for raw in self._found if raw.queue in queues),
@@ -296,8 +294,8 @@ class _Builder:
         )
         counts = [raw for raw in order if not raw.row.entry.is_gauge]
         gauges = [raw for raw in order if raw.row.entry.is_gauge]
-        starts, columns = self._outputs(counts, every_s)
-        clock = self._sample_times() if not every_s else []
+        starts, columns = self._outputs(counts, every)
+        clock = self._sample_times() if every == 1 else []
         base = np.zeros((len(order) + bool(clock), len(ports)), np.uint64)
         state = np.full(base.shape, State.UNSUPPORTED, np.uint8)
         asked: list[tuple[Oid, int]] = []
@@ -320,7 +318,7 @@ class _Builder:
             base,
             state,
             tuple(columns),
-            tuple(_column(raw, every_s) for raw in gauges),
+            tuple(_column(raw, every) for raw in gauges),
             tuple(self._lacks),
             tuple(dict.fromkeys(counter for counter, _, _ in sorted(self._shut))),
             np.array(starts, np.intp),
@@ -343,12 +341,12 @@ class _Builder:
         )
 
     @staticmethod
-    def _outputs(counts: list[_Raw], every_s: float) -> tuple[list[int], list[Column]]:
+    def _outputs(counts: list[_Raw], every: int) -> tuple[list[int], list[Column]]:
         starts, columns = [], []
         for r, raw in enumerate(counts):
             if not r or (raw.code, raw.queue) != (counts[r - 1].code, counts[r - 1].queue):
                 starts.append(r)
-                columns.append(_column(raw, every_s))
+                columns.append(_column(raw, every))
         return starts, columns
 
     def _sample_times(self) -> list[tuple[Oid, int]]:
@@ -366,12 +364,12 @@ def _is_high(raw: _Raw) -> bool:
     return raw.row.high is not None and raw.column == oid(raw.row.high)
 
 
-def _column(raw: _Raw, every_s: float) -> Column:
+def _column(raw: _Raw, every: int) -> Column:
     bits = 64 if raw.row.high else raw.row.bits
     source = raw.row.note or ".".join(map(str, raw.column))
     column = raw.row.column(queue=raw.queue, source=source)
     estimated = raw.row.estimated or raw.row.queue is not None
-    return replace(column, bits=bits, estimated=estimated, every_s=every_s)
+    return replace(column, bits=bits, estimated=estimated, every=every)
 
 
 def _absent_parts(state: NDArray[np.uint8], starts: list[int], counts: int) -> None:

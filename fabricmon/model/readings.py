@@ -79,8 +79,8 @@ class Column:
     the origin in the vendor's own words (OID, path, field), for evidence. `estimated` marks values
     that are software estimates on the device. Counts are handed over as read; `scale` turns one of
     the source's units into the catalogue's (4 for InfiniBand words, 1000 for microseconds), and is
-    applied after unwrapping. Gauges are handed over in catalogue units. `every_s` above 0: the
-    source is asked for this only every so many seconds; what it said holds until it is due again.
+    applied after unwrapping. Gauges are handed over in catalogue units. `every` above 1: the
+    source is asked for this in one of so many polls only; what it said holds until it is due again.
     """
 
     counter: Counter
@@ -90,7 +90,7 @@ class Column:
     scale: int = 1
     source: str = ""
     estimated: bool = False
-    every_s: float = 0.0
+    every: int = 1
 
     @property
     def kind(self) -> Kind:

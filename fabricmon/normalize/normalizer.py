@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _DISTRUST = 10
 _LATE = 1.5
-"""Paces after which what is read less often than the rest counts as missing."""
+"""Times its own pace after which what is read less often than the rest counts as missing."""
 _LOUD = ("reset", "saturated", "over_rate", "stale", "wrong_clock", "other_source")
 """What deserves an event, besides its count."""
 
@@ -126,10 +126,10 @@ class Normalizer:
                 beat = refresh.beat_of(store, group, self.table.node)
             if beat is not None:
                 self._follow(beat, group, span, before)
-            self._await(group, now_ns, before)
+            self._await(group, now_ns, interval_s, before)
             self._withhold(over)
             over_s[group] = span
-        self._close(now_ns, read)
+        self._close(now_ns, interval_s, read)
         if self._woken:
             self._woken, self._staging.awake_ns = False, now_ns
         self._staging.now_ns, self._staging.interval_s = now_ns, interval_s
@@ -180,7 +180,7 @@ class Normalizer:
     ) -> None:
         """Take rates over the device's own beat where it has one; `span` float64[N] follows."""
         store = self._store
-        read = ~np.isnan(span) & (self._every_s(group) == 0)
+        read = ~np.isnan(span) & (self._every(group) == 1)
         at = np.flatnonzero(beat.moved & read)
         factor = (span[at] / beat.span_s[at]).astype(np.float32)
         held, stale = np.flatnonzero(beat.held & read), np.flatnonzero(beat.stale & read)
@@ -208,27 +208,31 @@ class Normalizer:
         state[held] = np.where(good, State.HELD, was)
         self._settler.tally["held"] += int(good.sum())
 
-    def _every_s(self, group: int) -> NDArray[np.float64]:
-        """float64[N]: the pace of what is read less often than the rest; 0 in every poll."""
+    def _every(self, group: int) -> NDArray[np.int64]:
+        """int64[N]: polls from reading to reading; 1, but for what is read less often."""
         store = self._store
         columns = store.columns[store.groups[group][0]] if store.groups[group] else []
-        if not any(column.every_s for column in columns):
-            return np.zeros(1)
-        paces = np.array([0.0, *(column.every_s for column in columns)])
+        if all(column.every == 1 for column in columns):
+            return np.ones(1, np.int64)
+        paces = np.array([1, *(column.every for column in columns)])
         return paces[store.source[store.groups[group][0]]]
 
-    def _waiting(self, group: int, now_ns: int) -> NDArray[np.bool_]:
+    def _waiting(self, group: int, now_ns: int, interval_s: float) -> NDArray[np.bool_]:
         """bool[N]: not read since the last tick, and not due either."""
-        store = self._store
-        until = store.heard[group] + (_LATE * 1e9 * self._every_s(group)).astype(np.int64)
+        store, every = self._store, self._every(group)
+        until = store.heard[group] + (_LATE * every * interval_s * 1e9).astype(np.int64)
         waiting: NDArray[np.bool_] = (store.heard[group] != NO_TIME) & (now_ns <= until)
-        return waiting & ~store.touched[group]
+        return waiting & ~store.touched[group] & (every > 1)
 
     def _await(
-        self, group: int, now_ns: int, before: tuple[NDArray[np.float32], NDArray[np.uint8]]
+        self,
+        group: int,
+        now_ns: int,
+        interval_s: float,
+        before: tuple[NDArray[np.float32], NDArray[np.uint8]],
     ) -> None:
         """Keep the rates of what its source reads less often than the rest until that is due."""
-        at = np.flatnonzero(self._waiting(group, now_ns))
+        at = np.flatnonzero(self._waiting(group, now_ns, interval_s))
         for slot in self._store.groups[group] if len(at) else ():
             was = before[1][slot][at]
             good = was < State.MISSING
@@ -245,7 +249,7 @@ class Normalizer:
             self._store.state[slot][at] = State.OVER_RATE
             self._settler.tally["over_rate"] += len(at)
 
-    def _close(self, now_ns: int, read: NDArray[np.bool_]) -> None:
+    def _close(self, now_ns: int, interval_s: float, read: NDArray[np.bool_]) -> None:
         """Begin the next interval where this one ended."""
         store, n = self._store, self._store.ports
         grown = np.full(n - len(self._read_ns), NO_TIME)
@@ -253,7 +257,7 @@ class Normalizer:
         self._read_ns[read] = now_ns
         for group, slots in enumerate(store.groups):
             touched, heard = store.touched[group], store.heard[group]
-            silent = (heard != NO_TIME) & ~touched & ~self._waiting(group, now_ns)
+            silent = (heard != NO_TIME) & ~touched & ~self._waiting(group, now_ns, interval_s)
             lost = int(np.count_nonzero(silent))
             self._settler.tally["missing"] += lost * len(slots)
             stamp = np.clip(store.last[group], self._staging.now_ns, now_ns)

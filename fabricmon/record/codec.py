@@ -324,7 +324,7 @@ def _column_json(column: Column) -> list[Any]:
         column.scale,
         column.source,
         column.estimated,
-        column.every_s,
+        column.every,
     ]
 
 

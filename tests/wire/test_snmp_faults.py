@@ -75,18 +75,19 @@ async def test_other_queues_are_read_now_and_then(tmp_path: Path) -> None:
     async with (
         faulty(switch(MANY)) as agent,
         collector(here(agent, tmp_path), queues=[3]) as snmp,
-        collector(here(agent, tmp_path), queues=[3], other_queues_interval=None) as never,
+        collector(here(agent, tmp_path), queues=[3], other_queues_every=0) as never,
     ):
         first = await snmp.poll(here(agent, tmp_path))
         assert [{c.queue for c in batch.columns} for batch in first.batches] == [{-1, 3}, {0, 4}]
         assert first.batches[1].ports is first.batches[0].ports
+        snmp._devices["leaf1"].other_in = 3
         seen: list[int] = []
         agent.fault = lambda request, reply: (seen.append(pdu(request).type), [reply])[1]
         poll = await snmp.poll(here(agent, tmp_path))
         assert_whole(agent, poll)
         assert [{c.queue for c in batch.columns} for batch in poll.batches] == [{-1, 3}]
         assert PduType.GET in seen
-        snmp._devices["leaf1"].other_at -= 60
+        snmp._devices["leaf1"].other_in = 0
         poll = await snmp.poll(here(agent, tmp_path))
         assert [{c.queue for c in batch.columns} for batch in poll.batches] == [{-1, 3}, {0, 4}]
         assert_whole(agent, Poll(poll.batches[1:]))
@@ -107,7 +108,7 @@ async def test_other_queues_that_do_not_answer_cost_themselves(tmp_path: Path) -
     ):
         await snmp.poll(here(agent, tmp_path))
         agent.fault = fault
-        snmp._devices["leaf1"].other_at -= 60
+        snmp._devices["leaf1"].other_in = 0
         poll = await snmp.poll(here(agent, tmp_path))
         assert_whole(agent, Poll(poll.batches[:1]))
         assert (poll.batches[1].state == State.MISSING).all()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 from dataclasses import replace
-from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 from zlib import crc32
@@ -166,14 +165,14 @@ class SnmpCollector:
         self, device: Device, session: Session, lost: Counter[Reason], *, restarted: bool
     ) -> list[ReadingBatch]:
         """The priorities that are not lossless, where they are due; what is lost is counted."""
-        now, every_s = self._context.clock.monotonic(), self._config.other_queues_interval or inf
         other = device.laid.other if device.laid is not None else None
-        if other is None or not (restarted or now - device.other_at >= every_s):
+        device.other_in -= 1
+        if other is None or not (restarted or device.other_in < 0):
             return []
-        grid, plan = other
+        (grid, plan), every = other, self._config.other_queues_every
         # Devices that were first read together are not all due again in one and the same poll.
-        first = device.other_at == -inf
-        device.other_at = now - first * every_s * crc32(device.target.name.encode()) / 2**32
+        is_first = device.other_in < -1
+        device.other_in = crc32(device.target.name.encode()) % every if is_first else every - 1
         values, state = grid.blank()
         begun = self._context.clock.now_ns()
         try:
@@ -250,8 +249,8 @@ class SnmpCollector:
         if before is not None and before.told == told:
             return before
         keep = before.grid.ports if before is not None else None
-        queues, other_s = self._config.queues, self._config.other_queues_interval or 0.0
-        grids = build_apart(profile, name, names, walk, queues, keep, other_s)
+        queues, every = self._config.queues, self._config.other_queues_every
+        grids = build_apart(profile, name, names, walk, queues, keep, every)
         (grid, plan), *other = [
             (grid, compile_plan(instances, grid.base.size, () if i else found.scalars))
             for i, (grid, instances) in enumerate(grids)

@@ -55,9 +55,9 @@ class SnmpConfig(Settings):
     queues: list[Annotated[int, Field(ge=0, le=15)]] = []
     """The priorities to read in every poll. Empty: those that the fabric's intent declares
     lossless, or all that a device has where it declares none."""
-    other_queues_interval: Duration | None = 60.0
-    """How often the other priorities are read, so that traffic in a wrong one shows; `null`: never.
-    """
+    other_queues_every: Annotated[int, Field(ge=0)] = 6
+    """The other priorities are read in one of so many polls, so that traffic in a wrong one shows;
+    0: never."""
     mappings: list[str] = []
     """Folders with mapping files of your own; they win over the built-in ones."""
 

@@ -9,7 +9,6 @@ import asyncio
 import contextlib
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from math import inf
 from typing import TYPE_CHECKING, Any
 
 from fabricmon.collectors.snmp.ports import IF_ALIAS, IF_DESCR, IF_NAME, IF_PHYS_ADDRESS, PortIndex
@@ -78,8 +77,8 @@ class Device:
     """The `device` label; empty until the device has said who it is."""
     survey: Survey | None = None
     laid: Laid | None = None
-    other_at: float = -inf
-    """When the priorities that are not read in every poll were due last."""
+    other_in: int = -1
+    """Polls until the priorities are due that are not read in every one; below 0 at the start."""
     scalars: tuple[Oid, ...] = ()
     """Read with the plan; they land behind the raw matrix."""
     uptime_cs: int | None = None

@@ -138,17 +138,17 @@ def test_other_queues_are_a_grid_of_their_own(tmp_path: Path) -> None:
     profile = SnmpMappings([tmp_path]).profile("mine")
     found = walk(_1_3_6_1_2_1_31_1_1_1_6_1=9, _1_3_9_1_2=2, _1_3_9_1_3=3, _1_3_9_2_5=5)
     names = port_names(profile, found)
-    (first, _), (other, wanted) = build_apart(profile, "leaf1", names, found, (3,), None, 60.0)
-    assert [(c.counter.id, c.queue, c.every_s) for c in first.columns] == [
-        ("rx_bytes", -1, 0.0),
-        ("rx_pfc_frames", 3, 0.0),
+    (first, _), (other, wanted) = build_apart(profile, "leaf1", names, found, (3,), None, 6)
+    assert [(c.counter.id, c.queue, c.every) for c in first.columns] == [
+        ("rx_bytes", -1, 1),
+        ("rx_pfc_frames", 3, 1),
     ]
     batch = other.batch("target", *other.fill(wanted, found), 1_000)
-    assert [(c.queue, c.every_s) for c in batch.columns] == [(2, 60.0), (5, 60.0)]
+    assert [(c.queue, c.every) for c in batch.columns] == [(2, 6), (5, 6)]
     assert batch.values.tolist() == [[2, 0, 0], [0, 5, 0]]
     assert batch.ports is first.ports
-    assert len(build_apart(profile, "leaf1", names, found, (), None, 60.0)) == 1
-    assert len(build_apart(profile, "leaf1", names, found, (2, 3, 5), None, 60.0)) == 1
+    assert len(build_apart(profile, "leaf1", names, found, (), None, 6)) == 1
+    assert len(build_apart(profile, "leaf1", names, found, (2, 3, 5), None, 6)) == 1
 
 
 def test_a_count_per_port_belongs_to_the_only_lossless_queue(tmp_path: Path) -> None:

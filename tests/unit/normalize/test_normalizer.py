@@ -67,7 +67,7 @@ def test_a_cell_missing_alone_has_its_own_elapsed_time() -> None:
 
 def test_what_is_read_less_often_holds_until_it_is_due() -> None:
     """A queue read every six seconds keeps its rate in between, and is missing when overdue."""
-    feed, other = Feed(), (column("queue_tx_bytes", queue=5, every_s=6.0),)
+    feed, other = Feed(), (column("queue_tx_bytes", queue=5, every=6),)
     seen: dict[int, tuple[int, float]] = {}
     for second in range(20):
         feed.read(second, second * 100)
@@ -89,7 +89,7 @@ def test_what_is_read_less_often_holds_until_it_is_due() -> None:
 
 def test_a_devices_beat_is_not_that_of_what_is_read_less_often() -> None:
     """A device renews every five seconds; what is read every twenty is a rate over twenty."""
-    feed, other = Feed(), (column("queue_tx_bytes", queue=5, every_s=20.0),)
+    feed, other = Feed(), (column("queue_tx_bytes", queue=5, every=20),)
     for second in range(81):
         shown = second // 5 * 5
         feed.read(second, shown * 1000)
