@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fabricmon.diagnose.fabric.lossless import Lossless
-from fabricmon.diagnose.raw import Proof, Raw, Series, prove, prove_strays
+from fabricmon.diagnose.raw import Proof, Raw, Series, breaks_lately, prove, prove_strays
 from fabricmon.model.counters import BY_ID
 from fabricmon.model.incident import RawCounter, Sample, Verdict, rfc3339
 from fabricmon.model.readings import State
@@ -47,6 +47,8 @@ def _proved(one: Evidence, view: FabricView, *, telemetry: bool) -> Evidence:
         proof = prove(one.counter, row, view)
     elif one.counter == "age_s":
         proof = _age(row, view)
+    elif one.counter == "link_downed" and not telemetry:
+        proof = breaks_lately(view, row)
     elif one.counter == "queue_tx_bytes":
         proof = prove_strays(row, Lossless(view).numbers, one.value, view)
     else:

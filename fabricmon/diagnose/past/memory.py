@@ -161,3 +161,8 @@ class Memory:
         """int64[N]: breaks among the recent polls."""
         count: NDArray[np.int64] = self._broken.sum(axis=0)
         return count
+
+    def when(self, row: int, ticks: int) -> list[int]:
+        """How many polls ago the port's recent breaks were, the oldest first; `ticks` is now."""
+        ago = (ticks - np.flatnonzero(self._broken[:, row])) % RECENT
+        return [int(polls) for polls in sorted(ago, reverse=True)]

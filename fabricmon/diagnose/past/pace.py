@@ -49,6 +49,9 @@ class Lag:
     pace    float     traffic of the job now, as a share of its usual traffic
     steady  bool      the pace has been about the same for some polls
     even    float     spread of that share between its hosts
+    usual   float[H]  share of its link that each host usually sends, over all its cards
+    shares  float[W,H]  what each sent in each of the last polls, over `usual`; 0 of idle hosts
+    span    int       the latest polls that `pace` is taken over
     """
 
     rows: NDArray[np.intp]
@@ -58,6 +61,9 @@ class Lag:
     pace: float
     steady: bool
     even: float
+    usual: NDArray[np.float64]
+    shares: NDArray[np.float64]
+    span: int
 
 
 class Beat:
@@ -140,6 +146,9 @@ class Beat:
             pace,
             max(halves) < _SAME * min(halves),
             float(np.subtract(*np.quantile(recent, [0.9, 0.1]))),
+            np.where(works, usual, 0.0),
+            share,
+            span,
         )
 
 

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from fabricmon.diagnose.raw import sent_lately
 from fabricmon.model.incident import Cause, Evidence, Finding, IncidentKind, Severity, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from fabricmon.diagnose.past.pace import Lag
     from fabricmon.diagnose.view import FabricView
@@ -102,17 +105,11 @@ class CollectiveStall:
 
     def _finding(self, view: FabricView, job: str, lag: Lag, late: int | None) -> Finding:
         row = int(lag.rows[late or 0])
-        port = view.table.ids[row]
-        evidence = [
-            Evidence("pace", port.device, port.port, lag.pace, f"share of usual, job {job}", "1")
-        ]
+        evidence = [_pace_shown(view, job, lag, late or 0)]
         causes: tuple[Cause, ...] = ()
         if late is not None:
             causes = (view.cause(row, 0.8),)
-            worst, past = float(lag.lag[late]), f"at most {lag.past[late]:.3g} before"
-            evidence.append(
-                Evidence("lag", port.device, port.port, worst, "polls of usual traffic", past)
-            )
+            evidence.append(_lag_shown(view, lag, late))
         return Finding(
             IncidentKind.COLLECTIVE_STALL,
             Verdict.NOT_FABRIC,
@@ -125,6 +122,52 @@ class CollectiveStall:
             reason=job,
             rows=tuple(dict.fromkeys((row, *map(int, lag.rows)))),
         )
+
+
+def _pace_shown(view: FabricView, job: str, lag: Lag, host: int) -> Evidence:
+    """The job's pace, with each host's share, and the counters of one of them."""
+    works = lag.usual > 0
+    shares = lag.shares[-lag.span :, works].mean(axis=0)
+    own = float(lag.shares[-lag.span :, host].mean())
+    formula = (
+        f"median of the hosts' shares ({_listed(shares)}): mean use of the last {lag.span} polls "
+        f"over the usual; here {own * lag.usual[host]:.4g} / {lag.usual[host]:.4g}"
+    )
+    return _shown("pace", lag.pace, f"share of usual, job {job}", "1", formula, view, lag, host)
+
+
+def _lag_shown(view: FabricView, lag: Lag, host: int) -> Evidence:
+    """How far one host fell behind, with the path of the job and of the host."""
+    together = np.median(lag.shares[:, lag.usual > 0], axis=1)
+    formula = (
+        f"the job ({_listed(together)}) less this host ({_listed(lag.shares[:, host])}), shares of "
+        f"usual (here {lag.usual[host]:.4g} of the link), added up poll by poll, less the straight "
+        "line from first to last: the second largest less the second smallest"
+    )
+    past = f"at most {lag.past[host]:.3g} before"
+    unit = "polls of usual traffic"
+    return _shown("lag", float(lag.lag[host]), unit, past, formula, view, lag, host)
+
+
+def _listed(values: NDArray[np.float64]) -> str:
+    return ", ".join(f"{value:.4g}" for value in values)
+
+
+def _shown(
+    name: str,
+    value: float,
+    unit: str,
+    expected: str,
+    formula: str,
+    view: FabricView,
+    lag: Lag,
+    host: int,
+) -> Evidence:
+    port = view.table.ids[int(lag.rows[host])]
+    cards = lag.cards[view.shape.node[lag.cards] == view.shape.node[lag.rows[host]]]
+    raw = tuple(sent_lately(view, int(card), len(lag.shares)) for card in cards)
+    source = raw[0].source
+    return Evidence(name, port.device, port.port, value, unit, expected, source, formula, raw)
 
 
 RULE = CollectiveStall
