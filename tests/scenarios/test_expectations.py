@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from support.byhand import Readings, check
 
 from fabricmon import app
 from fabricmon.runtime.offline import drive
@@ -41,12 +42,20 @@ def _found(expected: Expectation, incidents: Sequence[Incident]) -> bool:
 
 @pytest.mark.parametrize("scenario", catalogue(), ids=lambda scenario: scenario.name)
 def test_a_scenario_is_told_as_its_file_says(scenario: Scenario) -> None:
-    """Kind, cause and verdict of every expected incident; no incident of a forbidden kind."""
-    simulation = load(scenario)
+    """Kind, cause and verdict of every expected incident; no incident of a forbidden kind.
+
+    And each number that an incident shows follows from counters as they were read.
+    """
+    simulation, readings = load(scenario), Readings()
     pipeline = app.make_pipeline(simulation.fabric, app.make_context())
-    incidents = drive(simulation.items(), pipeline).worst_first()
+    incidents = drive(readings.watch(simulation.items()), pipeline).worst_first()
     told = [(i.kind.value, i.reason, sorted(_place(i))) for i in incidents]
     for expected in scenario.expect:
         assert _found(expected, incidents), f"missing {expected.kind}: {told}"
     forbidden = [i for i in incidents if i.kind in scenario.never]
     assert not forbidden, told
+    for incident in incidents:
+        shown = [e for e in incident.to_json()["evidence"] if e["counter"] != "anomaly_score"]
+        assert shown
+        for evidence in shown:
+            check(evidence, readings)
