@@ -188,11 +188,14 @@ async def _clock(_patient: Patient) -> list[Result]:
         )  # fmt: skip
         answer, _ = await asyncio.wait_for(process.communicate(), 5.0)
     except (OSError, TimeoutError):
-        return [Result("clock", OK, "no timedatectl here; synchronisation is not known")]
-    if answer.strip() == b"no":
-        fix = "enable NTP: stamps of several devices are compared"
-        return [Result("clock", WARN, "the clock is not synchronised", fix)]
-    return [Result("clock", OK, "the clock is synchronised")]
+        answer = b""
+    match answer.strip():
+        case b"yes":
+            return [Result("clock", OK, "the clock is synchronised")]
+        case b"no":
+            fix = "enable NTP: stamps of several devices are compared"
+            return [Result("clock", WARN, "the clock is not synchronised", fix)]
+    return [Result("clock", OK, "timedatectl cannot say whether the clock is synchronised")]
 
 
 def _descriptors(patient: Patient) -> list[Result]:
@@ -242,19 +245,21 @@ def _listen(patient: Patient) -> list[Result]:
     return [Result("listen", OK, f"port {port} is free")]
 
 
-def _record(patient: Patient) -> list[Result]:
-    written = patient.loaded.config.record
-    if written is None:
-        return []
-    folder = written.directory
+def _folders(patient: Patient) -> list[Result]:
+    config = patient.loaded.config
+    written = {"record": config.record, "state": config.state}
+    return [_folder(check, one.directory) for check, one in written.items() if one is not None]
+
+
+def _folder(check: str, folder: Path) -> Result:
     if not folder.is_dir() or not os.access(folder, os.W_OK):
         fix = f"mkdir -p {folder}, owned by the user that runs fabricmon"
-        return [Result("record", FAIL, f"{folder} is no folder that can be written", fix)]
+        return Result(check, FAIL, f"{folder} is no folder that can be written", fix)
     free = shutil.disk_usage(folder).free
     if free < _DISK_SPARE:
         fix = "make room, or lower record.keep"
-        return [Result("record", WARN, f"{folder} has {free >> 20} MiB left", fix)]
-    return [Result("record", OK, f"{folder} can be written, {free >> 30} GiB left")]
+        return Result(check, WARN, f"{folder} has {free >> 20} MiB left", fix)
+    return Result(check, OK, f"{folder} can be written, {free >> 30} GiB left")
 
 
 async def _destinations(patient: Patient) -> list[Result]:
@@ -294,6 +299,6 @@ _CHECKS: tuple[Callable[[Patient], list[Result] | Awaitable[list[Result]]], ...]
     _answers,
     _clock,
     _listen,
-    _record,
+    _folders,
     _destinations,
 )

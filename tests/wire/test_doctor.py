@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import resource
 import socket
 from pathlib import Path
 from typing import Any
@@ -45,6 +47,7 @@ interval: 5s
 limits: {{ports: 1}}
 web: {{listen_address: '127.0.0.1:{port}'}}
 record: {{directory: {tmp_path}/no/such/folder}}
+state: {{directory: {tmp_path}/nor/this}}
 exporters: {{prometheus: {{}}, remote_write: {{url: 'http://127.0.0.1:9/write'}}}}
 credentials:
   open: {{community: {{file: {key}}}}}
@@ -70,6 +73,7 @@ targets:
         "cardinality": "the limit of 1",
         "listen": f"port {port}",
         "record": "no/such/folder",
+        "state": "nor/this",
         "exporters": "127.0.0.1:9",
     }
     for check, words in expected.items():
@@ -88,3 +92,36 @@ def test_a_secret_that_is_not_there(tmp_path: Path) -> None:
         "targets: [{collector: snmp, name: a, address: '127.0.0.1:9', credential: ro}]\n",
     )
     assert "FM_NOT_SET is not set" in bad["credentials"]["message"]
+
+
+def test_what_is_wrong_with_the_machine(tmp_path: Path) -> None:
+    """A clock that nobody sets, and too few descriptors for so many targets."""
+    tell = tmp_path / "timedatectl"
+    tell.write_text("#!/bin/sh\necho no\n")
+    tell.chmod(0o755)
+    targets = "".join(
+        f"  - {{collector: gnmi_file, name: t{i}, address: {tmp_path}/{i}.json}}\n"
+        for i in range(100)
+    )
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (120, hard))
+    try:
+        bad = _examine(tmp_path, f"targets:\n{targets}", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert bad["clock"]["fix"].startswith("enable NTP")
+    assert bad["descriptors"]["message"] == "120 file descriptors for 100 targets"
+    assert "ulimit -n" in bad["descriptors"]["fix"]
+
+
+def test_a_clock_that_cannot_be_asked_is_not_called_right(tmp_path: Path) -> None:
+    """In a container timedatectl fails: then nothing is claimed."""
+    tell = tmp_path / "timedatectl"
+    tell.write_text("#!/bin/sh\nexit 1\n")
+    tell.chmod(0o755)
+    (tmp_path / "fabricmon.yaml").write_text("{}\n")
+    done = fabricmon(
+        "doctor", "-c", str(tmp_path / "fabricmon.yaml"), PATH=f"{tmp_path}:{os.environ['PATH']}"
+    )
+    (line,) = [line for line in done.stdout.splitlines() if "clock" in line]
+    assert "cannot say" in line
