@@ -38,10 +38,11 @@ _MAX_NAMES = 200_000
 class Names:
     """OIDs and aliases of one device's ASIC, learnt from its maps."""
 
-    def __init__(self) -> None:
-        """Empty: dumps bring their maps along, or a file before them does."""
+    def __init__(self, beside: Names | None = None) -> None:
+        """Empty: dumps bring their maps along, or a file before or `beside` them does."""
         self.oids: dict[str, str] = {}
         self.aliases: dict[str, str] = {}
+        self._beside = beside
 
     def learn(self, table: str, content: Mapping[str, Any]) -> None:
         """Take one name map."""
@@ -53,10 +54,14 @@ class Names:
     def owner(self, text: str) -> str | None:
         """`Ethernet0` or `Ethernet0:3` of an OID, alias or name; None for unknown OIDs."""
         if text.startswith("oid:"):
-            return self.oids.get(text)
+            found = self.oids.get(text)
+            return found if found or self._beside is None else self._beside.owner(text)
         text = text.rpartition("|")[2]
         port, colon, index = text.partition(":")
-        return self.aliases.get(port, port) + colon + index
+        port = self.aliases.get(port, port)
+        if self._beside is not None:
+            port = self._beside.aliases.get(port, port)
+        return port + colon + index
 
 
 def is_dump(document: Mapping[str, Any]) -> bool:
@@ -77,11 +82,13 @@ def is_dump(document: Mapping[str, Any]) -> bool:
 def take(recorder: Recorder, document: Mapping[str, Any], file: str = "") -> bool:
     """Take a dump or an answer. Device and time are in the file's name, if anywhere."""
     dump = name_of(file)
-    folder = PurePath(file).parent.name if dump.time_ns else ""
-    device = dump.device or folder or recorder.device
-    names = recorder.names.setdefault((device, dump.namespace), Names())
+    folder = PurePath(file).parent
+    device = dump.device or (folder.name if dump.time_ns else "") or recorder.device
+    # Maps in a file that says of no device whose they are serve all files of the folder.
+    beside = recorder.names.setdefault((str(folder), dump.namespace), Names())
+    names = recorder.names.setdefault((device, dump.namespace), Names(beside))
     flat = {key: _unwrapped(value) for key, value in document.items()}
-    _learn(names, flat)
+    _learn(names if dump.device or dump.time_ns or not is_map(file) else beside, flat)
     loose = {key: value for key, value in flat.items() if _FIELD.match(key)}
     if loose:  # the fields of one key, and the key is not there
         flat = {"": loose}
@@ -185,12 +192,19 @@ _STAMP = re.compile(
     r"(?<!\d)(\d{4})-?([01]\d)-?([0-3]\d)[T_.-]?([0-2]\d)[-:.]?(\d\d)[-:.]?(\d\d)Z?"
 )
 _EPOCH = re.compile(r"(?<!\d)(1\d{9}(?:\d{3}){0,3})(?!\d)")
+_MAP = re.compile(r"(?:name|alias)s?[_-]?maps?(?![a-z])", re.IGNORECASE)
 _ASIC = re.compile(r"asic\d+", re.IGNORECASE)
 _WORDS = re.compile(
-    r"(?:sonic|redis|mock|tables|tests|portstat|counters|appl|state|db|dump|json|gz|zst)(?![a-z])"
+    r"(?:sonic|redis|mock|tables|tests|portstat|counters|appl|state|db|dump|json|gz|zst|names?|maps?"
+    r"|port|queue|pg|voq|fabric|alias)(?![a-z])"
     r"|[_.\s-]+",
     re.IGNORECASE,
 )
+
+
+def is_map(file: str) -> bool:
+    """Whether a file, by its name, gives others their names. Such are best read first."""
+    return _MAP.search(PurePath(file).name) is not None
 
 
 def name_of(file: str) -> DumpName:
@@ -204,14 +218,14 @@ def name_of(file: str) -> DumpName:
         time_ns = _utc_ns(*map(int, found.groups()))
     elif found := _EPOCH.search(name):
         time_ns = int(found[1]) * 10 ** (19 - len(found[1]))
-    if not time_ns:
+    if not time_ns and not is_map(file):
         return DumpName("", asic[0].lower() if asic else "", 0)
     rest = name.replace(found[0], " ") if found else name
     rest = _ASIC.sub(" ", rest)
     words = [
         word
         for word in re.split(r"[\s_]+", rest)
-        if not all(_WORDS.fullmatch(part) for part in word.split("-") if part)
+        if not all(_WORDS.fullmatch(part) for part in word.strip(".").split("-") if part)
     ]
     return DumpName("_".join(words).strip("-. "), asic[0].lower() if asic else "", time_ns)
 

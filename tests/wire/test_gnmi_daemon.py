@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 from support.certificates import Authority
-from support.daemon import RunningDaemon, running
+from support.daemon import RunningDaemon, fabricmon, running
 
 from fabricmon.api import Context
 from fabricmon.clock import SystemClock
@@ -42,6 +42,7 @@ S = 1_000_000_000
 PORTS = ("swp1", "swp2")
 RATES = {("rx_bytes", -1): 7e8, ("rx_pfc_frames", 3): 40_000.0, ("rx_pfc_ns", 3): 2.5e8}
 """Per second, of the first port; the second counts twice as fast."""
+UNKNOWN = "/interfaces/interface[name=swp1]/state/counters/new-in-6.0"
 SILENCE_S = 4
 CONFIG = """\
 interval: 1s
@@ -290,7 +291,10 @@ def test_a_device_that_restarts_falls_silent_lies_and_is_renewed(tmp_path: Path)
         config = CONFIG.format(folder=tmp_path, silence=SILENCE_S, address=leaf.address)
         with running(tmp_path, config) as daemon:
             story = Story(daemon)
+            leaf.call(leaf.agent.say_also, UNKNOWN, 7, "swp1")
             live_through_it(story, leaf, tmp_path)
+            listed = fabricmon("mappings", "--unmatched", daemon.url)
+            assert listed.stdout.split()[1:] == [UNKNOWN.replace("[name=swp1]", "")]
             code, _ = daemon.stop()
             assert code == 0
     clock = SystemClock()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from fabricmon.formats.compressed import plain
+from fabricmon.formats.sonic import is_map
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -143,12 +144,14 @@ class Tail:
     def _paths(self) -> list[str]:
         path = Path(self.address)
         if path.is_dir():
-            found = sorted(str(p) for p in path.iterdir() if p.is_file() and p.name[0] != ".")
+            found = [str(p) for p in path.iterdir() if p.is_file() and p.name[0] != "."]
         elif glob.has_magic(self.address):
-            found = sorted(glob.glob(self.address))  # noqa: PTH207 - absolute patterns too
+            found = glob.glob(self.address)  # noqa: PTH207 - absolute patterns too
         else:
             return [self.address]
-        return found[-_MAX_FILES:]
+        found.sort()
+        # Files that give others their names come first.
+        return sorted(found[-_MAX_FILES:], key=lambda path: not is_map(path))
 
     def _look(self) -> None:
         """Find new, replaced, truncated and vanished files."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
-from fabricmon.formats import gnmi
+from fabricmon.formats import gnmi, sonic
 from fabricmon.formats.continuity import Continuity
 from fabricmon.formats.gnmi_record import Recorder
 from fabricmon.formats.series import SeriesTable
@@ -14,6 +15,7 @@ from fabricmon.record.readers.clocks import Clocks
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from fabricmon.formats.sonic import Names
     from fabricmon.model.topology import Topology
     from fabricmon.record.files import File
     from fabricmon.record.readers.base import Pieces, Scope
@@ -36,11 +38,23 @@ class GnmiJson:
         table = SeriesTable(scope.layout, paths)
         # A state that is sent when it changes holds until it is sent again.
         scope.settle.append(Continuity(table).apply)
-        return [], [self._pieces(file, scope, table, paths) for file in files]
+        names: dict[tuple[str, str], Names] = {}
+        pieces = [self._pieces(file, scope, table, paths, names) for file in files]
+        for file, piece in zip(files, pieces, strict=True):
+            if sonic.is_map(file.name):  # all that is in there is what others need
+                deque(piece, maxlen=0)
+        return [], pieces
 
     @staticmethod
-    def _pieces(file: File, scope: Scope, table: SeriesTable, paths: GnmiPaths) -> Pieces:
+    def _pieces(
+        file: File,
+        scope: Scope,
+        table: SeriesTable,
+        paths: GnmiPaths,
+        names: dict[tuple[str, str], Names],
+    ) -> Pieces:
         recorder = Recorder(table, paths, device=file.path.stem)
+        recorder.names = names
         decoder = gnmi.GnmiDecoder(recorder, scope.bad, file.name)
         clocks = Clocks(scope.layout, scope.bad, file.name)
         written_ns, known = file.written_ns, None

@@ -114,6 +114,10 @@ class GnmiAgent:
             for stream in self._streams:
                 stream.send(self._leaves)
 
+    def say_also(self, path: str, value: float | str, port: str) -> None:
+        """A leaf beside those that readings give, such as one that no mapping knows."""
+        self._set([(path, value)], port, 0)
+
     def send_anyway(self, batches: Iterable[ReadingBatch]) -> None:
         """Send readings as they are: late ones, or such as were sent before."""
         for batch in batches:

@@ -14,11 +14,12 @@ import pytest
 from fabricmon.api import Context, Target
 from fabricmon.collectors.gnmi import GnmiFileCollector, GnmiFileConfig
 from fabricmon.errors import PollError, Reason
-from fabricmon.model.readings import State
+from fabricmon.model.readings import ReadingBatch, State
+from fabricmon.record.source import open_source
 from fabricmon.testing import check_collector
 
 if TYPE_CHECKING:
-    from fabricmon.model.readings import Poll, ReadingBatch
+    from fabricmon.model.readings import Poll
     from fabricmon.testing import ManualClock
 
 T0 = 1_764_460_800_000_000_000
@@ -274,6 +275,62 @@ async def test_sonic_dumps_are_a_time_series(tmp_path: Path, context: Context) -
     assert [int(b.time_ns[0]) for b in poll.batches] == [T0, T0 + 10 * S]
     assert set(poll.batches[0].ports.device) == {"leaf1"}
     await source.stop()
+
+
+def sonic_dumps(folder: Path, device: str, maps: str) -> None:
+    """Two polls of a device of two ASICs that use the same OIDs; name maps in files of their own.
+
+    `maps` is what the map files are called, with the ASIC left open.
+    """
+    for asic, port in (("asic0", "Ethernet0"), ("asic1", "Ethernet8")):
+        names = {
+            "COUNTERS_PORT_NAME_MAP": {port: "oid:0x1"},
+            "COUNTERS_QUEUE_NAME_MAP": {f"{port}:3": "oid:0x2"},
+        }
+        (folder / maps.format(asic)).write_text(json.dumps(names, indent=1))
+        for when, count in ((1_764_460_800, 5), (1_764_460_810, 9)):
+            dump = {
+                "COUNTERS:oid:0x1": {"SAI_PORT_STAT_IF_IN_OCTETS": str(count)},
+                "COUNTERS:oid:0x2": {"SAI_QUEUE_STAT_WRED_ECN_MARKED_PACKETS": str(count + 1)},
+            }
+            name = f"{device}_counters_db_{asic}_{when}.json"
+            (folder / name).write_text(json.dumps(dump))
+
+
+@pytest.mark.parametrize("maps", ["leaf1_name_maps_{}.json", "COUNTERS_NAME_MAPS.{}.json"])
+async def test_sonic_names_from_files_of_their_own(
+    maps: str, tmp_path: Path, context: Context
+) -> None:
+    """Maps beside the dumps name their OIDs, ASIC by ASIC, wherever they stand in the alphabet."""
+    sonic_dumps(tmp_path, "leaf1", maps)
+    source, target = collector(tmp_path, context)
+    poll = await source.poll(target)
+    for port in ("Ethernet0", "Ethernet8"):
+        assert series(poll, port=port) == [5, 9]
+        assert series(poll, "ecn_marked_packets", port=port, queue=3) == [6, 10]
+    assert set(poll.batches[0].ports.device) == {"leaf1"}
+    await source.stop()
+
+
+@pytest.mark.parametrize("maps", ["leaf1_name_maps_{}.json", "COUNTERS_NAME_MAPS.{}.json"])
+def test_sonic_dumps_replay(maps: str, tmp_path: Path, context: Context) -> None:
+    """The same folder, replayed: one time series a counter, in order of time."""
+    sonic_dumps(tmp_path, "leaf1", maps)
+    items = list(open_source([tmp_path], report=context.report).items())
+    batches = [item for item in items if isinstance(item, ReadingBatch)]
+    seen = {
+        (batch.ports.port[n], int(batch.time_ns[n] // S)): int(batch.values[k, n])
+        for batch in batches
+        for k, column in enumerate(batch.columns)
+        for n in range(len(batch.ports))
+        if column.counter.id == "rx_bytes" and batch.state[k, n] == State.OK
+    }
+    assert {batch.ports.device[0] for batch in batches} == {"leaf1"}
+    assert seen == {
+        (port, T0 // S + later): count
+        for port in ("Ethernet0", "Ethernet8")
+        for later, count in ((0, 5), (10, 9))
+    }
 
 
 async def test_many_files_do_not_use_up_descriptors(tmp_path: Path, context: Context) -> None:

@@ -337,6 +337,8 @@ def test_keys_of_paths() -> None:
         ("sonic-db-dump_2025-11-30_00-00-00.json", ("", "", T0)),
         ("counters_db.json", ("", "", 0)),
         ("asic1.json", ("", "asic1", 0)),
+        ("leaf1_name_map_asic1.json", ("leaf1", "asic1", 0)),
+        ("COUNTERS_QUEUE_NAME_MAP.txt", ("", "", 0)),
     ],
 )
 def test_names_of_dumps(name: str, found: tuple[str, str, int]) -> None:
