@@ -8,7 +8,7 @@ RUNS := $(VENV)/.runs
 TESTS := $(VENV)/.tests
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup packages run test lint types layers format bench chaos generate lock clean
+.PHONY: help setup packages run test lint types layers format bench chaos fuzz generate sbom audit lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -62,11 +62,21 @@ bench: setup packages ## print every benchmark as JSON lines (NAME=snmp for one)
 chaos: setup packages ## kill the daemon at 200 random moments (KILLS=n)
 	@CHAOS_KILLS=$(or $(KILLS),200) $(BIN)/python -m pytest tests/chaos $(ARGS)
 
+fuzz: setup ## noise for every parser, FOR=600 seconds each (NAME=snmp for one)
+	@$(INSTALL) --require-hashes -r requirements-fuzz.lock
+	@$(BIN)/python tests/fuzz/run.py $(or $(FOR),600) $(NAME)
+
 generate: setup ## write again what is generated: rules, runbooks, dashboards, metric reference
 	@$(BIN)/python deploy/prometheus/generate.py
 	@$(BIN)/python deploy/grafana/generate.py
 	@$(BIN)/python docs/metrics.py
 	@$(BIN)/python docs/config.py
+
+sbom: setup ## print the bill of materials (CycloneDX)
+	@$(BIN)/python deploy/release/supply_chain.py sbom
+
+audit: setup ## the environment against the locks, offline (ADVISORIES=all.zip of osv.dev)
+	@$(BIN)/python deploy/release/supply_chain.py audit $(ADVISORIES)
 
 LOCK := uv pip compile --generate-hashes --universal --python-version 3.11 --no-header \
   --no-emit-index-url --upgrade
