@@ -29,7 +29,7 @@ _NAME_MAPS = {
     "COUNTERS_PG_NAME_MAP",
     "COUNTERS_VOQ_NAME_MAP",
 }
-_FIELD = re.compile(r"(SAI_|PFC_WD_|EST_PORT_)")
+_FIELD = re.compile(r"(SAI_|PFC_WD_(?!DB$)|EST_PORT_)")
 _OWNER = re.compile(r"(?P<port>[^:]+(?::(?=\D)[^:]+)?)(?::(?P<index>\d+))?$")
 _KEY = re.compile(r"([A-Z_]+)[:|](.+)$")
 _MAX_NAMES = 200_000
@@ -130,7 +130,7 @@ def _entry(
                 yield from _fields(names, key, owner, fields)
     elif found and found[1] in _COUNTERS | _TABLES:
         yield from _fields(names, found[1], found[2], value)
-    elif found is None or key.startswith("oid:"):
+    elif found is None or key.startswith("oid:") or any(map(_FIELD.match, value)):
         yield from _fields(names, "COUNTERS", key, value)
 
 
@@ -160,6 +160,8 @@ def place(table: str, owner: str, field: str) -> tuple[str, dict[str, str]] | No
         kind = "pg"
     elif field.startswith(("SAI_PORT_", "EST_PORT_")):
         kind = "port"
+    elif _FIELD.match(field):
+        return f"/COUNTERS/other/{field}", {}  # of switches, ACLs, routes: nobody asks for them
     else:
         return None
     found = _OWNER.match(owner)

@@ -8,6 +8,8 @@ import pytest
 from support import samples
 from support.gnmi import RECEIVED, read
 
+from fabricmon.model.readings import State
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -21,16 +23,56 @@ def synthetic(number: str) -> bytes:
     return path.read_bytes()
 
 
+SAYS_NOTHING = {
+    "sonic/EMPTY_JSON.txt",
+    "sonic/transcripts/gNMI_usage_examples_02.txt",  # a Set
+    "sonic-utilities/cli-text/wred_queue_counter_test__show_wred_queue_counters_summary.txt",
+}
+"""Files that hold nothing for us: empty, or totals over ports."""
+AT_LEAST = {"gnmic": 128, "jtimon": 24, "sonic": 4071, "sonic-utilities": 2959, "synthetic": 32}
+"""Values that were read of each kind when this was written."""
+
+
 def test_every_file_is_read() -> None:
-    """No file raises; what is skipped is named with its line and a reason."""
+    """No file raises, and none is passed over in silence.
+
+    Each gives values, names or deletes, or it is told what no mapping knows or what was skipped.
+    """
     files: list[Path] = [p for p in sorted(samples("gnmi").rglob("*")) if p.is_file()]
-    assert len(files) > 200
-    with_values = 0
+    assert len(files) > 300
+    silent, values = set(), dict.fromkeys(AT_LEAST, 0)
     for path in files:
         found = read(path.read_bytes(), path.name)
-        with_values += bool(found.batches)
-        assert all(bad.reason and bad.file == path.name for bad in found.bad)
-    assert with_values > 80
+        name = path.relative_to(samples("gnmi")).as_posix()
+        assert all(bad.reason and bad.file == path.name for bad in found.bad), name
+        count = sum(
+            int((batch.state == State.OK).sum() + (batch.gauges == batch.gauges).sum())
+            for batch in found.batches
+        )
+        kind = name.partition("/")[0]
+        values[kind] = values.get(kind, 0) + count
+        recorder = found.recorder
+        names = any(names.oids or names.aliases for names in recorder.names.values())
+        told = found.bad or found.paths.unmatched or found.paths.unkeyed
+        if not (count or told or names or recorder.deleted):
+            silent.add(name)
+    assert silent == SAYS_NOTHING
+    assert {kind: count for kind, count in AT_LEAST.items() if values[kind] < count} == {}
+
+
+PAIRS = sorted(
+    path
+    for path in samples("gnmi", "sonic").iterdir()
+    if path.with_name(f"{path.stem}_expected{path.suffix}").exists()
+)
+
+
+@pytest.mark.parametrize("path", PAIRS, ids=lambda path: path.name)
+def test_sonic_answers_say_what_they_should(path: Path) -> None:
+    """A database's keys and the answer its server makes of them hold the same values."""
+    answer = path.with_name(f"{path.stem}_expected{path.suffix}")
+    ours, theirs = (read(one.read_bytes(), one.name).all() for one in (path, answer))
+    assert ours == theirs
 
 
 def test_where_a_file_is_cut_changes_nothing() -> None:
