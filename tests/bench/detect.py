@@ -3,7 +3,8 @@
 Episodes come from `fabricmon.simulate.campaign`, with seeds that nothing was tuned on; the whole
 product runs on them: normalizer, forest, diagnosis. Figures stand per technology x poll length x
 with or without paused time, beside an alarm that is always on, a coin and one threshold. Healthy
-days give the false alarms. `QUICK=1` draws fewer episodes and shorter days, and says how many.
+days in each of these groups give the false alarms, and all episodes together say how far a
+confidence can be believed. `QUICK=1` draws fewer episodes and shorter days, and says how many.
 """
 
 from __future__ import annotations
@@ -12,17 +13,19 @@ import os
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import combinations
+from operator import itemgetter
 from statistics import median
 from time import process_time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.stats import chi2
 from support.fabrics import Run as HandRun
 from support.fabrics import leaf_spine
 
 from fabricmon.api import Context
 from fabricmon.app import make_pipeline
-from fabricmon.evaluate import Run, Watcher, baselines, score
+from fabricmon.evaluate import Run, Watcher, baselines, reliability, score
 from fabricmon.model.topology import Job, PortId, Technology
 from fabricmon.runtime.offline import drive
 from fabricmon.selfmon import Reporter
@@ -36,8 +39,9 @@ _QUICK = bool(os.environ.get("QUICK"))
 _SEEDS = 1 if _QUICK else 5
 _FIRST_SEED = 9000
 """Seeds below this one are for tuning."""
-_HEALTHY = (2, 2.0) if _QUICK else (20, 24.0)
-"""Runs, hours each."""
+_HOURS = 2.0 if _QUICK else 24.0
+_DAYS = {10.0: (1, 0)} if _QUICK else {1.0: (1, 500), 5.0: (2, 200), 10.0: (4, 150)}
+"""Poll length -> healthy runs in each group, ports of each at the least: 21 seeds in all."""
 _PAIRS = 2 if _QUICK else 8
 _PORTS = 10_000 if _QUICK else 100_000
 _TAIL = {"precision": "events", "recall": "events", "median": "delay_polls", "p95": "delay_polls"}
@@ -72,9 +76,13 @@ class Case:
     def draw(self) -> Episode:
         """The episode of this case."""
         if self.kind == "healthy":
-            hours = _HEALTHY[1]
             return healthy_run(
-                seed=self.seed, technology=self.technology, poll=self.poll, hours=hours
+                seed=self.seed,
+                technology=self.technology,
+                poll=self.poll,
+                hours=_HOURS,
+                ports=_DAYS[self.poll][1],
+                paused_time=self.paused_time,
             )
         first, _, second = self.kind.partition("+")
         return episode(
@@ -113,11 +121,13 @@ def _double() -> list[Case]:
 
 
 def _healthy() -> list[Case]:
-    technologies = list(Technology)
-    return [
-        Case("healthy", _FIRST_SEED + 200 + i, technologies[i % 2], 10.0, paused_time=True)
-        for i in range(_HEALTHY[0])
-    ]
+    """No seed twice; the longest runs first."""
+    axes = [axis for axis in sorted(_axes(), key=itemgetter(1)) for _ in range(_runs(axis[1]))]
+    return [Case("healthy", _FIRST_SEED + 200 + i, *axis) for i, axis in enumerate(axes)]
+
+
+def _runs(poll: float) -> int:
+    return _DAYS.get(poll, (0, 0))[0]
 
 
 def play(case: Case) -> Run | None:
@@ -165,6 +175,8 @@ def _rows(group: str, runs: list[Run]) -> Iterator[dict[str, Any]]:
         yield _row(f"{group}: {kind} recall", recall, "share", "", None)
         yield _row(f"{group}: {kind} kind", right, "share", "", None)
         yield _row(f"{group}: {kind} cause", own["cause_top1"], "share", "", None)
+        for name in ("median", "p95"):
+            yield _row(f"{group}: {kind} {name}", own["delay_polls"][name], "polls", "", None)
 
 
 def _grouped(runs: Iterable[Run | None]) -> dict[str, list[Run]]:
@@ -176,19 +188,38 @@ def _grouped(runs: Iterable[Run | None]) -> dict[str, list[Run]]:
 
 
 def run() -> Iterator[dict[str, Any]]:
-    """Quality per group, then false alarms on healthy days, then what a tick costs."""
+    """What a tick costs, quality per group, belief in confidence, false alarms on healthy days."""
     yield from _speed()
     with ProcessPoolExecutor() as pool:
-        for group, runs in _grouped(pool.map(play, _single())).items():
+        days = pool.map(play, _healthy())  # begun first: the longest of all
+        single, double = _grouped(pool.map(play, _single())), _grouped(pool.map(play, _double()))
+        for group, runs in single.items():
             yield from _rows(group, runs)
-        for group, runs in _grouped(pool.map(play, _double())).items():
+        for group, runs in double.items():
             yield from _rows(f"two faults, {group}", runs)
-        healthy = [made for made in pool.map(play, _healthy()) if made is not None]
-    done = score(healthy).to_json()
-    beside = baselines(healthy)["one_threshold"].to_json()
-    yield _row("healthy: port-days", done["port_days"], "port-days", "", None)
+        yield from _belief([run for runs in (*single.values(), *double.values()) for run in runs])
+        healthy = _grouped(days)
+    for group, runs in healthy.items():
+        yield from _false_alarms(f"healthy, {group}", runs)
+    yield from _false_alarms("healthy", [run for runs in healthy.values() for run in runs])
+
+
+def _false_alarms(group: str, runs: list[Run]) -> Iterator[dict[str, Any]]:
+    """The rate, and the bound that so many port-days with so few alarms show at 95 %."""
+    done, beside = score(runs).to_json(), baselines(runs)["one_threshold"].to_json()
+    days, alarms = done["port_days"], done["events"]["fp"]
+    yield _row(f"{group}: port-days", days, "port-days", "", None)
     rate = "false_alarms_per_port_day"
-    yield _row("healthy: false alarms", done[rate], "per port-day", "one_threshold", beside[rate])
+    yield _row(f"{group}: false alarms", done[rate], "per port-day", "one_threshold", beside[rate])
+    bound = float(chi2.ppf(0.95, 2 * (alarms + 1)) / 2 / days)
+    yield _row(f"{group}: at most", round(bound, 6), "per port-day, 95 %", "", None)
+
+
+def _belief(runs: list[Run]) -> Iterator[dict[str, Any]]:
+    """Reliability: what share of the incidents told with such a confidence was right."""
+    for band in reliability(runs):
+        name = f"confidence {band.low:.2f} to {band.high:.2f}: right of {band.count}"
+        yield _row(name, round(band.right, 4), "share", "confidence", round(band.told, 4))
 
 
 def _speed() -> Iterator[dict[str, Any]]:

@@ -84,14 +84,20 @@ def _job(
 
 
 def draw_benign(
-    rng: np.random.Generator, wiring: Wiring, traffic: TrafficConfig, at: float, lasts: float
+    rng: np.random.Generator,
+    wiring: Wiring,
+    traffic: TrafficConfig,
+    at: float,
+    lasts: float,
+    *,
+    spare: bool = True,
 ) -> AnyEvent:
     """A change that operators make every day, and that harms nobody.
 
-    An all-to-all congests as it is; uplinks are not taken from it.
+    An all-to-all congests as it is; uplinks are not taken from it, nor where none is to `spare`.
     """
     choices = ["stop", "volume", "compute", "load"]
-    if all(job.collective != "all-to-all" for job in traffic.jobs):
+    if spare and all(job.collective != "all-to-all" for job in traffic.jobs):
         choices.append("drain")
     job = traffic.jobs[int(rng.integers(len(traffic.jobs)))].name
     when = {"at": at, "lasts": lasts}

@@ -145,7 +145,7 @@ def _attempt(
 def _early_change(rng: np.random.Generator, scene: Scene, quiet_s: float) -> AnyEvent:
     """Something harmless in the middle of the quiet time."""
     at = float(rng.uniform(0.4, 0.7)) * quiet_s
-    return draw_benign(rng, scene.wiring, scene.traffic, at, 0.15 * quiet_s)
+    return draw_benign(rng, scene.wiring, scene.traffic, at, 0.15 * quiet_s, spare=False)
 
 
 def _labels(
@@ -165,6 +165,8 @@ def _labels(
         if not _matters(everything, twin):
             return None
         worse = everything[ROW["stall"]] - twin[ROW["stall"]] > _VICTIM_STALL
+        if fault.kind == "pfc-deadlock" and not worse.any():
+            return None  # the circle did not close
         labels.append(
             Label(
                 kind=fault.kind,
