@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from fabricmon.diagnose.fabric.plateau import clipped_ports
+from fabricmon.diagnose.past.optics import SIGNALS, Optics
+from fabricmon.model.counters import BY_ID
 from fabricmon.model.incident import Evidence, Finding, IncidentKind, Severity, Verdict
 
 if TYPE_CHECKING:
@@ -41,10 +43,31 @@ class DegradedLink:
         "unless they rise far above the port's own past."
     )
 
+    def __init__(self) -> None:
+        """Nothing seen yet."""
+        self._optics = Optics()
+
     def findings(self, view: FabricView) -> Sequence[Finding]:
-        """Links with errors, links below their speed, plateaus."""
+        """Links with errors, links below their speed, plateaus, light that fades."""
         found = [*self._erring(view), *self._slow(view)]
         found += [self._clipped(view, port) for port in clipped_ports(view) if not port.by_host]
+        self._optics.update(view.frame)
+        return [*found, *self._fading(view, {row for one in found for row in one.rows})]
+
+    def _fading(self, view: FabricView, told: set[int]) -> list[Finding]:
+        """Links whose light or pre-FEC errors get worse, and that lose nothing yet."""
+        found = []
+        for row, signal in self._optics.fading().tolist():
+            if row in told:
+                continue
+            told |= {row, int(view.shape.peer[row])}
+            port, (now, past) = view.table.ids[row], self._optics.levels(row, signal)
+            name = SIGNALS[signal]
+            evidence = Evidence(
+                name, port.device, port.port, now, BY_ID[name].unit, f"{past:.3g} before"
+            )
+            finding = self._finding(view, [row], (evidence,), Severity.MILD, 0.6)
+            found.append(replace(finding, reason="fading"))
         return found
 
     def _erring(self, view: FabricView) -> list[Finding]:
