@@ -115,6 +115,99 @@ async def test_a_sysfs_tree(tmp_path: Path, context: Context) -> None:
     assert kernel.netdevs(tmp_path / "class" / "infiniband") == {"ens1": "mlx5_0/1"}
 
 
+DRIVERS = {
+    "bnxt_re": (
+        {
+            "rx_bytes": 2**40,
+            "tx_pkts": 9,
+            "oos_drop_count": 4,
+            "to_retransmits": 6,
+            "rx_cnp_pkts": 8,
+            "rx_ecn_marked_pkts": 12,
+        },
+        {
+            ("rx_bytes", 64): 2**40,
+            ("tx_packets", 64): 9,
+            ("out_of_sequence", 64): 4,
+            ("ack_timeouts", 64): 6,
+            ("cnp_handled", 64): 8,
+            ("ecn_marked_received", 64): 12,
+        },
+    ),
+    "irdma": (
+        {"cnpSent": 2**32 - 1, "cnpHandled": 5, "RxECNMrkd": 2**33, "RetransSegs": 3},
+        {
+            ("cnp_sent", 32): 2**32 - 1,
+            ("cnp_handled", 32): 5,
+            ("ecn_marked_received", 64): 2**33,
+            ("retransmits", 32): 3,
+        },
+    ),
+    "efa": (
+        {"tx_bytes": 77, "rx_drops": 2, "retrans_pkts": 4, "retrans_timeout_events": 1},
+        {
+            ("tx_bytes", 64): 77,
+            ("rx_discards", 64): 2,
+            ("retransmits", 64): 4,
+            ("ack_timeouts", 64): 1,
+        },
+    ),
+    "mlx5": (
+        {"rp_cnp_handled": 2**35, "local_ack_timeout_err": 5, "rnr_nak_retry_err": 6},
+        {("cnp_handled", 64): 2**35, ("ack_timeouts", 32): 5, ("rnr_naks", 32): 6},
+    ),
+}
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+async def test_each_drivers_counters(driver: str, tmp_path: Path, context: Context) -> None:
+    """The counters of every kind of card, each with the width its hardware has."""
+    files, expected = DRIVERS[driver]
+    folder = tmp_path / "class" / "infiniband" / f"{driver}_0" / "ports" / "1"
+    for name, value in {**files, "lifespan": 10}.items():
+        (folder / "hw_counters").mkdir(parents=True, exist_ok=True)
+        (folder / "hw_counters" / name).write_text(f"{value}\n")
+    source, target = collector(tmp_path, context)
+    batches = (await source.poll(target)).batches
+    bits = {c.counter.id: c.bits for batch in batches for c in batch.columns}
+    found = {(name, bits[name]): value for (_, name, _), value in readings(batches).items()}
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            """
+            pfc_pri3_rx_duration_us: 2500
+            pfc_pri3_tx_duration_us: 40
+            pfc_pri3_rx_transitions: 9
+            rx_pfc_ena_frames_pri3: 11
+            """,
+            {("rx_pfc_ns", 3): 2_500_000, ("tx_pfc_ns", 3): 40_000, ("rx_pfc_frames", 3): 11},
+        ),
+        (
+            """
+            rx_priority_3_xoff.nic: 21
+            tx_priority_3_xoff.nic: 22
+            rx_priority_3_xon.nic: 99
+            rx_bytes.nic: 18446744073709551615
+            """,
+            {("rx_pfc_frames", 3): 21, ("tx_pfc_frames", 3): 22, ("rx_bytes", -1): 2**64 - 1},
+        ),
+    ],
+    ids=["bnxt_en", "ice"],
+)
+async def test_ethtool_of_other_cards(
+    text: str, expected: dict[tuple[str, int], int], tmp_path: Path, context: Context
+) -> None:
+    """Durations where a card has them, in its unit; where it counts XON apart, only XOFF."""
+    (tmp_path / "gpu3_eth0.txt").write_text(f"NIC statistics:{text}")
+    source, target = collector(tmp_path, context)
+    found = readings((await source.poll(target)).batches)
+    assert {(name, queue): value for (_, name, queue), value in found.items()} == expected
+
+
 async def test_names_of_ports(tmp_path: Path, context: Context) -> None:
     """By default an Ethernet port goes by its interface, with the ethtool text of that name."""
     (tree(tmp_path) / "ethtool").mkdir()
