@@ -14,7 +14,7 @@ import numpy as np
 
 from fabricmon.model.readings import State
 from fabricmon.normalize.settle import grid
-from fabricmon.normalize.store import NO_TIME
+from fabricmon.normalize.store import NO_TIME, STEPPED
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -361,7 +361,8 @@ class Staging:
         distrusted = store.doubt[group][rows] > 0
         distrusted |= self._silence(np.array(group), rows) >= _PATIENCE
         wrong = good & ~newer & distrusted
-        store.doubt[group][rows[wrong]] = _DISTRUST
+        blamed = rows[wrong & (store.doubt[group][rows] != STEPPED)]
+        store.doubt[group][blamed] = _DISTRUST
         self._tally["wrong_clock"] += int(wrong.sum())
         self._tally["late"] += int((good & ~newer & ~wrong).sum())
         return newer | wrong

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _TRAFFIC = ("tx_bytes", "rx_bytes", "tx_packets", "rx_packets")
 NO_TIME = np.iinfo(np.int64).min
+STEPPED = 255
+"""As doubt: the machine's clock stepped. For one reading no stamp is believed, and none blamed."""
 _PER_SLOT: dict[str, tuple[type, float]] = {
     "raw": (np.uint64, 0),  # as last read
     "total": (np.uint64, 0),  # unwrapped, in catalogue units
@@ -155,7 +157,7 @@ class Store:
         for name in ("last", "base", "settled", "heard", "moved_at", "moved_base"):
             times = getattr(self, name)
             times[times != NO_TIME] += step_ns
-        np.maximum(self.doubt, 1, out=self.doubt)
+        self.doubt[:] = STEPPED
 
     def distrust_narrow(self) -> None:
         """Begin anew where a counter may have wrapped unseen: after a time without readings."""

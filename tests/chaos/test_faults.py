@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support.daemon import running
 from support.snmpd import COMMUNITY, moving_octets, snmpd
-from support.truth import Truth, assert_rising, assert_true, rates
+from support.truth import RATE, Truth, assert_rising, assert_true, rates
 
 from fabricmon.model.stream import ClockStep, Tick
 from fabricmon.record import Recording
@@ -128,6 +128,9 @@ def test_a_stepped_clock_stops_nothing(offset: str, tmp_path: Path, context: Con
         "FAKETIME_TIMESTAMP_FILE": str(clock),
         "FAKETIME_NO_CACHE": "1",
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        # Its correction of timed waits shifts those of the monotonic clock: the interpreter's own
+        # lock would be waited for by the length of the step.
+        "FAKETIME_FORCE_MONOTONIC_FIX": "0",
     }
     agent_folder = tmp_path / "agent"
     agent_folder.mkdir()
@@ -153,7 +156,10 @@ def test_a_stepped_clock_stops_nothing(offset: str, tmp_path: Path, context: Con
                 totals.append(truth.total(daemon))
             assert _events(daemon, "clock_stepped") >= 1
             assert_rising(totals)
-            assert_true(rates(daemon))
+            found = [rate for rate in rates(daemon) if rate is not None]
+            odd = [rate for rate in found if abs(rate / RATE - 1) > 2e-3]
+            assert len(odd) <= 1, "one reading is taken by when it came"
+            assert_true(odd or found, rel=0.5)
             silences = [after - at for at, after in pairwise(scrapes)]
             assert daemon.stop()[0] == 0
     items = list(Recording([tmp_path / "recordings" / "fabric"], context.report).items())

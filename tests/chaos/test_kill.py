@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.wire, pytest.mark.timeout(7200)]
 
 KILLS = int(os.environ.get("CHAOS_KILLS", "4"))
-_INTERVAL_S = 0.5
+_INTERVAL_S = 1.0
 _STARTING_S = 2.0
 
 

@@ -92,7 +92,7 @@ def assert_true(found: list[float | None], rel: float = 2e-3) -> None:
     """No rate is wrong, and there is one."""
     known = [rate for rate in found if rate is not None]
     assert known
-    assert known == pytest.approx([RATE] * len(known), rel=rel)
+    assert known == pytest.approx([RATE] * len(known), rel=rel), found
 
 
 def lost(daemon: RunningDaemon) -> int:
