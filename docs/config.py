@@ -33,6 +33,10 @@ This page is written by `python docs/config.py` from the models.
 """
 
 
+_WRITTEN = {"10s": "duration", "64MiB": "size", "400G": "rate"}
+"""What is written as text and is a number, by its first example."""
+
+
 def sections() -> list[tuple[str, Any]]:
     """(heading, model) of every part of the file, plug-ins included."""
     found: list[tuple[str, Any]] = [("", Config), ("web", WebConfig), ("diagnose", DiagnoseConfig)]
@@ -131,8 +135,8 @@ def _type(value: dict[str, Any], schema: dict[str, Any]) -> str:
         return words
     if kind == "array":
         return f"list of {_type(value.get('items', {}), schema)}"
-    if kind == ["string", "number"]:
-        return "duration"
+    if isinstance(kind, list):
+        return _WRITTEN[value["examples"][0]]
     return str(kind)
 
 

@@ -57,10 +57,20 @@ Duration = Annotated[
 ]
 """Seconds, written as `10s` or `1m30s`."""
 
-Size = Annotated[int, BeforeValidator(_scaled(_SIZE, 1024, "a size such as 64MiB")), Field(ge=0)]
+Size = Annotated[
+    int,
+    BeforeValidator(_scaled(_SIZE, 1024, "a size such as 64MiB")),
+    Field(ge=0),
+    WithJsonSchema({"type": ["string", "integer"], "examples": ["64MiB", "10GiB"]}),
+]
 """Bytes, written as `64MiB`."""
 
-BitRate = Annotated[int, BeforeValidator(_scaled(_RATE, 1000, "a rate such as 400G")), Field(gt=0)]
+BitRate = Annotated[
+    int,
+    BeforeValidator(_scaled(_RATE, 1000, "a rate such as 400G")),
+    Field(gt=0),
+    WithJsonSchema({"type": ["string", "integer"], "examples": ["400G", "25G"]}),
+]
 """Bits per second, written as `400G`."""
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import jsonschema
 import pytest
 from support import ROOT
 
-from fabricmon import app
+from fabricmon import app, yamlfile
 from fabricmon.cli import COMMANDS
 from fabricmon.mappings.snmp import SnmpMappings, oid
 from fabricmon.model.snapshot import Snapshot
@@ -52,6 +54,20 @@ def test_example_configs_are_good(example: Path) -> None:
     assembly = app.assemble(loaded, app.make_context(quiet=True), fetch=False)
     app.web_config(loaded)
     assert assembly.fabrics
+
+
+@pytest.mark.parametrize(
+    "example", sorted((ROOT / "deploy/examples").glob("*.yaml")), ids=lambda p: p.name
+)
+def test_editors_take_the_examples_too(example: Path) -> None:
+    """The JSON Schema for editors allows what the models allow, and knows a wrong word."""
+    schema = json.loads((ROOT / "docs/config.schema.json").read_text())
+    document = yamlfile.load(example).data
+    jsonschema.validate(document, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**document, "fabrics": [{"name": "a", "technology": "x"}]}, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**document, "tragets": []}, schema)
 
 
 def test_every_command_is_documented() -> None:
