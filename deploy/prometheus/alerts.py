@@ -107,12 +107,14 @@ OWN: tuple[Alert, ...] = (
     ),
     Alert(
         "FabricmonExportFailing",
-        'increase(fabricmon_self_events_total{event=~"export_failed|export_dropped"}[10m]) > 0',
+        "increase(fabricmon_self_events_total{event=~"
+        '"export_failed|export_dropped|recording_failed|state_not_kept"}[10m]) > 0',
         "10m",
         "warning",
         "fabricmon at {{ $labels.instance }} loses what it exports ({{ $labels.event }})",
-        "Something that should be delivered (incidents, remote write) was not.",
-        "The log names the exporter and the error.",
+        "Something that should be delivered or written down (incidents, remote write, recordings, "
+        "what was acknowledged) was not.",
+        "The log names the exporter or file, and the error.",
         "Reach and credentials of the receiver, and free space where files are written.",
     ),
     Alert(

@@ -308,8 +308,8 @@ An incident of kind `{kind}` is active and not under declared maintenance.
 
 ## Silence
 
-Declare the work: `POST /api/v1/maintenance`, or `maintenance:` in the config. The incident is kept
-and marked, and this alert does not fire.
+Declare the work: on the page Incidents, by `POST /api/v1/maintenance`, or as `maintenance:` in the
+config. The incident is kept and marked, and this alert does not fire.
 """
 
 
