@@ -16,7 +16,7 @@ from fabricmon.normalize.limits import Limits
 from fabricmon.normalize.ratios import Rates, derive
 from fabricmon.normalize.settle import Settler, seconds
 from fabricmon.normalize.staging import Staging
-from fabricmon.normalize.store import NO_TIME, Store
+from fabricmon.normalize.store import NO_TIME, STEPPED, Store
 from fabricmon.selfmon import Event
 
 if TYPE_CHECKING:
@@ -164,9 +164,10 @@ class Normalizer:
         apart = np.abs(span - spacing) > 2 * interval_s + spacing / 2
         if apart.any():
             self._settler.tally["wrong_clock"] += int(apart.sum())
-            doubt[apart] = _DISTRUST
+            doubt[apart & (doubt != STEPPED)] = _DISTRUST
         if doubt.any():
             span = np.where((doubt > 0) & compared, spacing, span)
+            doubt[touched & (doubt == STEPPED)] = 1
             doubt[touched & (doubt > 0)] -= 1
         span[span <= 0] = np.nan
         return span
