@@ -46,7 +46,7 @@ class PfcDeadlock:
 
     def findings(self, view: FabricView) -> Sequence[Finding]:
         """One finding per cycle."""
-        still = view.window.past("tx_use", _POLLS)
+        still = view.uses(_POLLS)
         stuck = (still <= _STILL).all(axis=0) & (view.blocked >= _BLOCKED)
         return [self._finding(view, cycle) for cycle in view.graph.cycles(stuck)]
 
