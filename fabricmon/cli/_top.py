@@ -102,11 +102,12 @@ class Top(App[None]):
         self.query_one("#status", Static).update(line)
 
     def _show(self, incidents: list[dict[str, Any]], ports: dict[str, Any], order: str) -> None:
+        if self._paused:  # it was asked for before
+            return
         open_ = [incident for incident in incidents if incident["state"] != "closed"]
-        paused = "  PAUSED" if self._paused else ""
         total = ports["total"]
         fabric = ports["fabric"]
-        self._say(f"{fabric}: {len(open_)} open, {total} ports by {order}{paused}")
+        self._say(f"{fabric}: {len(open_)} open, {total} ports by {order}")
         table = self.query_one("#incidents", DataTable)
         table.clear()
         for incident in open_:

@@ -6,6 +6,7 @@ import os
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from support import require
@@ -104,6 +105,20 @@ def test_report_answers_the_four_questions_in_80_columns(demo: RunningDaemon) ->
     assert max(len(line) for line in done.stdout.splitlines()) <= 80
     markdown = fabricmon("report", demo.url, "-o", "md").stdout
     assert markdown.startswith("# ")
+
+
+def test_report_fits_the_screen_of_a_real_terminal(demo: RunningDaemon, tmp_path: Path) -> None:
+    """No line is broken by the terminal at 80 columns, and no code for colours is left over."""
+    file = tmp_path / "report.txt"
+    command = f"{FABRICMON} report {demo.url} | tee {file} | head -n 20; sleep 600"
+    terminal = Terminal(command)
+    try:
+        shown = terminal.wait(lambda s: "Who started it?" in s).splitlines()
+    finally:
+        terminal.close()
+    printed = file.read_text()
+    assert [line.rstrip() for line in shown[:8]] == printed.splitlines()[:8]
+    assert "\x1b" not in printed
 
 
 def test_targets_of_a_running_daemon(demo: RunningDaemon) -> None:
