@@ -159,12 +159,12 @@ class Lines:
         quoted = self.data[start - 1] in b'"' or self.data[end] in b"iu"
         return text.decode() if quoted else orjson.loads(text)
 
-    def read(self, which: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """uint64[all numbers], of which only those asked for are read."""
-        found = np.zeros(len(self.numerals.start), np.uint64)
-        start, end = self.numerals.start[which], self.numerals.end[which]
-        found[which] = numerals.integers(self.data, start, end)
-        return found
+    def read(self, number: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """These numbers, which are whole (what -1 gives is for the caller to leave out)."""
+        if not len(self.numerals.start):
+            return np.zeros(len(number), np.uint64)
+        start, end = self.numerals.start[number], self.numerals.end[number]
+        return numerals.integers(self.data, start, end)
 
 
 class LineForms:
@@ -247,7 +247,7 @@ class LineForms:
             label = self._numbers.role[found.part] == LABEL
             label &= lines.numerals.whole[found.number]
             at, part = found.number[label], found.part[label]
-            wrong = lines.read(at)[at] != self._numbers.value[part]
+            wrong = lines.read(at) != self._numbers.value[part]
             pending = np.unique(found.line[label][wrong])
             forms[pending] = following[forms[pending]]
             pending = pending[forms[pending] >= 0]
@@ -260,58 +260,44 @@ class LineForms:
             return
         found = lines.found.some(known[lines.found.line])
         role = self._numbers.role[found.part]
-        times = _Times(lines, found.number[role == TIME])
         counts = found.some(role >= 0)
-        samples.put_array(
-            role[role >= 0],
-            lines.read(counts.number)[counts.number],
-            times.of(counts.line, self._numbers.times[:, counts.part]),
-            received_ns,
-        )
+        times, runs = _times(lines, counts.line, self._numbers.times[:, counts.part])
+        raw = lines.read(counts.number)
+        samples.put_array(role[role >= 0], raw, times, runs, received_ns)
         levels = found.some(role <= LEVEL)
         if len(levels.line):
-            time_ns = times.of(levels.line, self._numbers.times[:, levels.part])
+            times, runs = _times(lines, levels.line, self._numbers.times[:, levels.part])
             series = (LEVEL - role[role <= LEVEL]).tolist()
-            for one, at, time in zip(series, levels.number.tolist(), time_ns.tolist(), strict=True):
+            time_ns = np.repeat(times, runs).tolist()
+            for one, at, time in zip(series, levels.number.tolist(), time_ns, strict=True):
                 samples.put(one, lines.level(at))
                 samples.stamp(time)
-        self._put_constants(lines, samples, which, times, received_ns)
+        self._put_constants(lines, samples, which, received_ns)
         samples.absent += int(np.array(self._absent)[lines.forms[which]].sum())
 
     def _put_constants(
-        self,
-        lines: Lines,
-        samples: Samples,
-        which: NDArray[np.int64],
-        times: _Times,
-        received_ns: int,
+        self, lines: Lines, samples: Samples, which: NDArray[np.int64], received_ns: int
     ) -> None:
         table, forms = self._constants, lines.forms[which]
         size = table.size[forms]
         part = spans(table.first[forms], size)
         if len(part):
-            time_ns = times.of(np.repeat(which, size), table.times[:, part])
-            samples.put_array(table.role[part], table.value[part], time_ns, received_ns)
+            times, runs = _times(lines, np.repeat(which, size), table.times[:, part])
+            samples.put_array(table.role[part], table.value[part], times, runs, received_ns)
 
 
-class _Times:
-    """The times of values, among the numbers of lines."""
+def _times(
+    lines: Lines, line: NDArray[np.int64], times: NDArray[np.int32]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The times of values, and how many values in a row have each.
 
-    def __init__(self, lines: Lines, number: NDArray[np.int64]) -> None:
-        """`number` says which numbers are times."""
-        self._first = lines.first
-        self._numbers = np.r_[lines.read(number).view(np.int64), 0]
-
-    def of(self, line: NDArray[np.int64], times: NDArray[np.int32]) -> NDArray[np.int64]:
-        """The later of two numbers of each line; 0 where it has none."""
-        one, other = times
-        time_ns = self._at(line, one)
-        if (other != NO_TIME).any():
-            time_ns = np.maximum(time_ns, self._at(line, other))
-        return time_ns
-
-    def _at(self, line: NDArray[np.int64], place: NDArray[np.int32]) -> NDArray[np.int64]:
-        found: NDArray[np.int64] = self._numbers[
-            np.where(place == NO_TIME, len(self._numbers) - 1, self._first[line] + place)
-        ]
-        return found
+    `times` says which two numbers of each value's line may be its time: the later one is; 0 if
+    there is none.
+    """
+    at = np.where(times == NO_TIME, -1, lines.first[line] + times)
+    begins = np.flatnonzero(np.r_[len(line) > 0, (at[:, 1:] != at[:, :-1]).any(axis=0)])
+    one, other = at[:, begins]
+    time_ns = np.where(one >= 0, lines.read(one).view(np.int64), 0)
+    if (other >= 0).any():
+        time_ns = np.maximum(time_ns, np.where(other >= 0, lines.read(other).view(np.int64), 0))
+    return time_ns, np.diff(np.r_[begins, len(line)])

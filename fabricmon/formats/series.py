@@ -202,10 +202,11 @@ class Samples:
         codes: NDArray[np.int32],
         raw: NDArray[np.uint64],
         times: NDArray[np.int64],
+        counts: NDArray[np.int64],
         received_ns: int,
     ) -> None:
-        """Take many values at once, a time each."""
-        self._pack(codes, raw, times, None, received_ns)
+        """Take many values at once; each time is that of so many of them."""
+        self._pack(codes, raw, times, counts, received_ns)
 
     def stamp(self, time_ns: int) -> None:
         """Everything put since the last stamp was sampled at this time."""
@@ -259,18 +260,15 @@ class Samples:
         codes: NDArray[np.int32],
         raw: NDArray[np.uint64],
         times: NDArray[np.int64],
-        counted: list[int] | None,
+        counted: list[int] | NDArray[np.int64],
         received_ns: int,
     ) -> None:
-        """`counted` says of how many values each is the time; None for one each."""
         self.rounded += int(np.count_nonzero((codes & 1) & (codes >= 0) & (raw > EXACT)))
         stamps, foreign, untimed = nanoseconds(times, received_ns)
-        counts = np.ones(len(stamps), np.int64) if counted is None else np.array(counted, np.int64)
+        counts = np.asarray(counted, np.int64)
         self.foreign_units += int(counts[foreign].sum())
         self.untimed += int(counts[untimed].sum())
-        if counted is not None:
-            stamps = np.repeat(stamps, counts)
-        chunk = self.table.chunk(codes >> 1, stamps, raw)
+        chunk = self.table.chunk(codes >> 1, np.repeat(stamps, counts), raw)
         self._chunks.append(chunk)
         self._packed += len(chunk)
 
