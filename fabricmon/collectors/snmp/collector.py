@@ -102,6 +102,15 @@ class SnmpCollector:
     async def poll(self, target: Target) -> Poll:
         """Read every counter of one switch."""
         device = self._devices[target.name]
+        try:
+            return await self._poll(device)
+        except PollError:
+            if device.session is not None:  # its name may lead elsewhere by now, its secret be new
+                device.session.close()
+                device.session = None
+            raise
+
+    async def _poll(self, device: Device) -> Poll:
         session, grid = await self._ready(device)
         batch, lost, changed = await self._read(device, session, grid)
         if changed:
