@@ -126,10 +126,12 @@ def containerlab(text: str, *, file: str = "") -> Topology:
     topology = document.data.get("topology") if isinstance(document.data, dict) else None
     if not isinstance(topology, dict):
         raise FormatError("no `topology:` in it", file=file)
-    nodes = topology.get("nodes") or {}
+    nodes, cables = topology.get("nodes"), topology.get("links")
+    if not isinstance(nodes, dict):
+        nodes = {}
     hosts = {name for name, node in nodes.items() if _is_host(node)}
     links = []
-    for entry in topology.get("links") or ():
+    for entry in cables if isinstance(cables, list) else ():
         ends = entry.get("endpoints") if isinstance(entry, dict) else None
         if not isinstance(ends, list) or len(ends) != 2:
             continue

@@ -9,7 +9,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
-from fabricmon.errors import FormatError
+from fabricmon.errors import ConfigError, FormatError
 from fabricmon.formats.base import BadRecord
 from fabricmon.formats.promtext import samples
 from fabricmon.model.topology import Job
@@ -23,7 +23,7 @@ FORMATS = ("yaml", "slurm", "kubernetes", "prometheus")
 _MOST_HOSTS = 100_000
 _MOST_BYTES = 64 << 20
 _FIELD = re.compile(r"(\w[\w/:]*)=(\S*)")
-_GPUS = re.compile(r"gpu(?::[\w.-]+)?[:=](\d+)", re.IGNORECASE)
+_GPUS = re.compile(r"gpu(?::[\w.-]+)?[:=]([0-9]{1,6})\b", re.IGNORECASE)
 _RANGE = re.compile(r"([^,\[\]]*)(?:\[([^\]]*)\]([^,\[\]]*))?(?:,|$)")
 _POD_JOB = (
     "training.kubeflow.org/job-name",
@@ -34,6 +34,7 @@ _POD_JOB = (
     "batch.kubernetes.io/job-name",
     "job-name",
 )
+_NUMBER = re.compile(r"[0-9]{1,9}", re.ASCII)
 _PROM_JOB = ("job_id", "slurm_job_id", "jobid", "job_name", "label_job_name", "exported_job")
 _PROM_HOST = ("node", "host", "hostname", "Hostname", "exported_instance", "instance")
 
@@ -84,8 +85,8 @@ Row = tuple[str, list[str], int]
 """(job, hosts, GPUs per host or 0 unknown)"""
 
 
-def expand_hosts(text: str) -> list[str]:
-    """Slurm's `gpu[001-003,007],login1` as names. Raises `ValueError`."""
+def expand_hosts(text: str, most: int = _MOST_HOSTS) -> list[str]:
+    """Slurm's `gpu[001-003,007],login1` as names. Raises `ValueError`, and beyond `most` too."""
     names: list[str] = []
     for prefix, inside, suffix in _RANGE.findall(text.strip()):
         if not prefix and not inside:
@@ -94,8 +95,10 @@ def expand_hosts(text: str) -> list[str]:
             first, dash, last = part.partition("-")
             numbers = [first]
             if dash:
+                if not (_NUMBER.fullmatch(first) and _NUMBER.fullmatch(last)):
+                    raise ValueError(f"{part[:40]!r} is no range of hosts")
                 span = range(int(first), int(last) + 1)
-                if len(span) + len(names) > _MOST_HOSTS:
+                if len(span) + len(names) > most:
                     raise ValueError(f"more than {_MOST_HOSTS} hosts")
                 numbers = [str(number).zfill(len(first)) for number in span]
             names += [f"{prefix}{number}{suffix}" for number in numbers]
@@ -106,22 +109,36 @@ def _yaml(text: str, bad: Bad, file: str) -> Iterator[Row]:
     """`name: [hosts]`, `name: {hosts: [...], gpus_per_host: n}`, or a list with `name` in each."""
     from fabricmon import yamlfile  # noqa: PLC0415 - ruamel is slow to import
 
-    data = yamlfile.loads(text, file=file).data
+    try:
+        data = yamlfile.loads(text, file=file).data
+    except ConfigError as error:
+        raise FormatError(error.message, file=file, line=error.line) from error
     if isinstance(data, dict) and isinstance(data.get("jobs"), list | dict):
         data = data["jobs"]
     if isinstance(data, list):
-        data = {row.get("name") if isinstance(row, dict) else row: row for row in data}
+        data = {str(row.get("name") if isinstance(row, dict) else row): row for row in data}
     if not isinstance(data, dict):
         raise FormatError("jobs are a map from name to hosts", file=file)
     for name, row in data.items():
-        hosts = row.get("hosts") if isinstance(row, dict) else row
-        if isinstance(hosts, str):
-            hosts = [hosts]
-        if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
-            bad(BadRecord(file, 0, f"job {name!r} has no list of hosts"))
-            continue
-        count = row.get("gpus_per_host", 0) if isinstance(row, dict) else 0
-        yield str(name), [name for host in hosts for name in expand_hosts(host)], int(count)
+        try:
+            yield _yaml_row(str(name), row)
+        except ValueError as error:
+            bad(BadRecord(file, 0, f"job {str(name)[:80]!r}: {error}"))
+
+
+def _yaml_row(name: str, row: object) -> Row:
+    hosts = row.get("hosts") if isinstance(row, dict) else row
+    if isinstance(hosts, str):
+        hosts = [hosts]
+    if not isinstance(hosts, list) or not all(isinstance(host, str) for host in hosts):
+        raise ValueError("no list of hosts")
+    count = row.get("gpus_per_host", 0) if isinstance(row, dict) else 0
+    if not isinstance(count, int):
+        raise ValueError("gpus_per_host is no number")  # noqa: TRY004 - one error for all of it
+    names: list[str] = []
+    for host in hosts:
+        names += expand_hosts(host, _MOST_HOSTS - len(names))
+    return name, names, count
 
 
 def _slurm(text: str, bad: Bad, file: str) -> Iterator[Row]:
@@ -186,8 +203,10 @@ def _kubernetes(text: str, bad: Bad, file: str) -> Iterator[Row]:
     """`kubectl get pods -o json`: running pods by the job their labels name."""
     try:
         items = json.loads(text)["items"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise FormatError(f"no pod list: {error}", file=file) from error
+    if not isinstance(items, list):
+        raise FormatError("no pod list: `items` is no list", file=file)
     for number, pod in enumerate(items):
         try:
             meta, spec = pod["metadata"], pod["spec"]
@@ -195,8 +214,9 @@ def _kubernetes(text: str, bad: Bad, file: str) -> Iterator[Row]:
             running = pod.get("status", {}).get("phase", "Running") == "Running"
             gpus = sum(_pod_gpus(container) for container in spec.get("containers", ()))
             name = next((labels[key] for key in _POD_JOB if key in labels), "")
-            if running and name and spec.get("nodeName"):
-                yield f"{meta.get('namespace', 'default')}/{name}", [spec["nodeName"]], gpus
+            node = spec.get("nodeName")
+            if running and name and isinstance(node, str) and node:
+                yield f"{meta.get('namespace', 'default')}/{name}", [node], gpus
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             bad(BadRecord(file, number, f"pod cannot be read: {error!r}"))
 

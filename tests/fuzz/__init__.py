@@ -1,0 +1,1 @@
+"""Coverage-guided noise for every parser of bytes that come from outside."""
