@@ -181,6 +181,7 @@ class LineForms:
         self._text = 0
         self._numbers, self._constants = _Table(), _Table()
         self._absent: list[int] = []
+        self._lacking = False
         self._labelled: set[int] = set()
 
     def __len__(self) -> int:
@@ -202,6 +203,7 @@ class LineForms:
         number = self._ids[key] = len(self._absent)
         self._next.append(other)
         self._absent.append(form.absent)
+        self._lacking = self._lacking or form.absent > 0
         self._numbers.add(form.numbers)
         self._constants.add(form.constants)
         if any(part.role == LABEL for part in form.numbers):
@@ -273,12 +275,15 @@ class LineForms:
                 samples.put(one, lines.level(at))
                 samples.stamp(time)
         self._put_constants(lines, samples, which, received_ns)
-        samples.absent += int(np.array(self._absent)[lines.forms[which]].sum())
+        if self._lacking:
+            samples.absent += sum(self._absent[form] for form in lines.forms[which].tolist())
 
     def _put_constants(
         self, lines: Lines, samples: Samples, which: NDArray[np.int64], received_ns: int
     ) -> None:
         table, forms = self._constants, lines.forms[which]
+        if not len(table.role):
+            return
         size = table.size[forms]
         part = spans(table.first[forms], size)
         if len(part):
@@ -294,10 +299,19 @@ def _times(
     `times` says which two numbers of each value's line may be its time: the later one is; 0 if
     there is none.
     """
-    at = np.where(times == NO_TIME, -1, lines.first[line] + times)
-    begins = np.flatnonzero(np.r_[len(line) > 0, (at[:, 1:] != at[:, :-1]).any(axis=0)])
-    one, other = at[:, begins]
-    time_ns = np.where(one >= 0, lines.read(one).view(np.int64), 0)
-    if (other >= 0).any():
-        time_ns = np.maximum(time_ns, np.where(other >= 0, lines.read(other).view(np.int64), 0))
-    return time_ns, np.diff(np.r_[begins, len(line)])
+    begin, (one, other) = lines.first[line], times
+    first = np.where(one == NO_TIME, -1, begin + one)
+    second = np.where(other == NO_TIME, -1, begin + other) if (other != NO_TIME).any() else None
+    changes = np.ones(len(line), np.bool_)
+    changes[1:] = first[1:] != first[:-1]
+    if second is not None:
+        changes[1:] |= second[1:] != second[:-1]
+    begins = np.flatnonzero(changes)
+    time_ns = _time(lines, first[begins])
+    if second is not None:
+        time_ns = np.maximum(time_ns, _time(lines, second[begins]))
+    return time_ns, np.diff(begins, append=len(line))
+
+
+def _time(lines: Lines, number: NDArray[np.int64]) -> NDArray[np.int64]:
+    return np.where(number >= 0, lines.read(number).view(np.int64), 0)

@@ -112,7 +112,8 @@ def _joined(
     every = np.ones(len(start), np.bool_)
     if not link.any():
         return start, end, every, every
-    first, last = np.r_[True, ~link], np.r_[~link, True]
+    first, last = every.copy(), every.copy()
+    first[1:], last[:-1] = ~link, ~link
     twice = np.flatnonzero((dot[1:] & link[:-1]) | (power[1:] & power[:-1])) + 1
     simple = every[: int(first.sum())]
     simple[np.cumsum(first)[twice] - 1] = False
