@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 INTERVAL_S, TTL_S = 2.0, 4.0
 FAULT_AT_S = 50
-_SCENARIO = """\
+SCENARIO = """\
 title: host9 takes a fifth of its link, until the end
 kind: slow-receiver
 technology: roce
@@ -209,7 +209,7 @@ def gaps(entries: list[Entry]) -> dict[str, float]:
 def served(folder: Path, *, ports: int = 0) -> Iterator[dict[str, Any]]:
     """A fabric with a slow receiver as SNMP switches and host trees; the config that polls it."""
     scenario = folder / "slow-receiver-for-ever.yaml"
-    scenario.write_text(_SCENARIO.format(at=FAULT_AT_S))
+    scenario.write_text(SCENARIO.format(at=FAULT_AT_S))
     command = [FABRICMON, "simulate", str(scenario), "--serve", str(folder)]
     command += ["--poll", f"{INTERVAL_S}s"]
     if ports:

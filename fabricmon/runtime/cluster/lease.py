@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 BEAT, RENEW, FENCE, EXPIRE = 0.1, 0.2, 0.6, 0.8
+BLINK = 0.4
+"""Longer without a look, and what was not seen to change may have changed: ages begin anew."""
 NOBODY = ""
 
 
@@ -44,7 +46,8 @@ class Leases:
         self.me = me
         self._ttl_s = ttl_s
         self._seen: dict[str, tuple[Entry, float]] = {}
-        """Key -> what it held when last looked at, and since when it has not changed."""
+        """Key -> what it held when last looked at, and since when it was seen not to change."""
+        self._looked = 0.0
         self._held: dict[str, _Held] = {}
 
     @property
@@ -54,8 +57,9 @@ class Leases:
 
     def observe(self, entries: Mapping[str, Entry], now: float) -> list[str]:
         """Take a look at all keys. Gives those that were mine and are somebody else's."""
-        before = self._seen
-        self._seen = {}
+        # After an outage everybody is late. Who looks first must not take the others for dead.
+        before = self._seen if now - self._looked <= BLINK * self._ttl_s else {}
+        self._seen, self._looked = {}, now
         for key, entry in entries.items():
             old = before.get(key)
             unchanged = old is not None and old[0].revision == entry.revision

@@ -51,7 +51,8 @@ def test_a_holder_that_cannot_renew_stops_before_anybody_takes_over() -> None:
     """Fenced after 0.6 TTL, free for others after 0.8 TTL, by two clocks that share no zero."""
     store, a, b = Store(), Leases("a-1", TTL), Leases("b-1", TTL)
     assert store.swap(a, "shard.0", "a-1", 1_000.0)
-    b.observe(store.entries, 5.0)
+    for look in range(9):
+        b.observe(store.entries, 5.0 + look)
     assert a.token("shard.0", 1_005.9) == 1
     assert a.token("shard.0", 1_006.0) is None
     assert b.holder("shard.0", 12.9) == "a-1"
@@ -74,12 +75,24 @@ def test_a_renewal_keeps_the_token_and_moves_the_fence() -> None:
     assert b.holder("shard.0", 15.0) == NOBODY
 
 
+def test_who_could_not_look_takes_nobody_for_dead() -> None:
+    """The server was away for all: the first one back gives the others time to renew."""
+    store, a, b = Store(), Leases("a-1", TTL), Leases("b-1", TTL)
+    assert store.swap(a, "shard.0", "a-1", 0.0)
+    for look in (0.0, 1.0, 60.0):
+        b.observe(store.entries, look)
+    assert b.holder("shard.0", 60.0) == "a-1"
+    for look in range(9):
+        b.observe(store.entries, 60.0 + look)
+    assert b.holder("shard.0", 68.0) == NOBODY
+
+
 def test_one_that_was_frozen_learns_that_it_lost() -> None:
     """The next holder's token is larger, and the old one cannot write over it."""
     store, a, b = Store(), Leases("a-1", TTL), Leases("b-1", TTL)
     assert store.swap(a, "shard.0", "a-1", 0.0)
-    b.observe(store.entries, 0.0)
-    b.observe(store.entries, 8.0)
+    for look in range(9):
+        b.observe(store.entries, float(look))
     assert store.swap(b, "shard.0", "b-1", 8.0)
     assert b.token("shard.0", 8.0) == 2
     assert a.token("shard.0", 20.0) is None
@@ -128,9 +141,11 @@ def test_members_are_those_whose_leases_live() -> None:
     a, b, _ = workers
     a.observe(store.entries, 0.0)
     assert a.members("member.", 0.0) == ["a-1", "b-1", "c-1"]
-    assert store.swap(b, "member.b-1", NOBODY, 5.0)
-    assert store.swap(a, "member.a-1", "a-1", 5.0)
-    a.observe(store.entries, 5.0)
+    assert store.swap(b, "member.b-1", NOBODY, 0.0)
+    for look in range(10):
+        a.observe(store.entries, float(look))
+        if look == 5:
+            assert store.swap(a, "member.a-1", "a-1", 5.0)
     assert a.members("member.", 9.0) == ["a-1"]
     assert sorted(a.expired("member.", 9.0)) == ["member.b-1", "member.c-1"]
 
