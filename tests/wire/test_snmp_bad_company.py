@@ -213,3 +213,19 @@ async def test_ten_thousand_polls_with_half_time_outs_leave_nothing(tmp_path: Pa
         assert failed >= 5_000
         assert after[:3] == before[:3]
         assert after[3] - before[3] < 1_000
+
+
+async def test_a_stop_in_the_middle_leaves_no_socket(tmp_path: Path) -> None:
+    """Stopped while agents are walked and polled: everybody who waits is told, nothing reopens."""
+    how = credential(tmp_path, {"community": COMMUNITY})
+    async with faulty(switch(PORTS)) as agent, company(how, dead=5, slow=2) as bad:
+        await asyncio.sleep(0)
+        before = left_behind()[:2]
+        async with collector(target(agent.address, how, "good"), *bad, pace=50) as snmp:
+            polls = [asyncio.create_task(snmp.poll(each.target)) for each in snmp._devices.values()]
+            await asyncio.sleep(0.3)
+        _, waiting = await asyncio.wait(polls, timeout=5.0)
+        assert not waiting
+        await asyncio.sleep(0.3)
+        assert left_behind()[0] == before[0]
+        assert snmp._wire._sockets == {}

@@ -77,6 +77,7 @@ class SnmpCollector:
     async def start(self) -> None:
         """Read the mappings and refuse credentials that cannot work. Raises `ConfigError`."""
         self._mappings = SnmpMappings([Path(folder) for folder in self._config.mappings])
+        self._wire = Wire(self._config, self._context)
         for device in self._devices.values():
             target = device.target
             self._access[target.name] = how = access(target)

@@ -57,6 +57,8 @@ class FastSession:
         self.waiting = False
         """It stands in the wire's line of sessions that want to send."""
         self.in_flight = 0
+        self.is_heard = False
+        """It answers, as far as is known."""
         self.patience_s = config.timeout * (config.retries + 1)
         self._access, self._config, self._wire = access, config, wire
         self._queue: deque[Ask] = deque()
@@ -66,7 +68,6 @@ class FastSession:
         """What the next request of a walk asks for."""
         self._wait, self._smooth, self._spread = config.timeout, 0.0, 0.0
         self._last_heard = self._not_before = 0.0
-        self._alive = False
         self._replies = 0
         self._asks: dict[Plan, tuple[int, bytes, list[Ask]]] = {}
         self._discovering: asyncio.Task[None] | None = None
@@ -87,7 +88,7 @@ class FastSession:
             try:
                 return await self._with_engine(PduType.GETBULK, [after], asked)
             except PollError as error:
-                if asked == 1 or not self._alive:
+                if asked == 1 or not self.is_heard:
                     raise
                 if error.reason is Reason.LIMIT:
                     self.shrink(asked // 2)
@@ -104,6 +105,14 @@ class FastSession:
         self, plan: Plan, values: NDArray[np.uint64], state: NDArray[np.uint8]
     ) -> Counter[Reason]:
         """Read every instance of the plan into the flat matrices; states are settled at the end."""
+        try:
+            return await self._read(plan, values, state)
+        except EngineChangedError:
+            return await self._read(plan, values, state)
+
+    async def _read(
+        self, plan: Plan, values: NDArray[np.uint64], state: NDArray[np.uint8]
+    ) -> Counter[Reason]:
         await self._ensure_engine()
         done = asyncio.get_running_loop().create_future()
         reading = Reading(plan, values, done)
@@ -128,17 +137,14 @@ class FastSession:
         return reading.lost
 
     def close(self) -> None:
-        """Forget what is queued."""
+        """Forget what is queued; whoever waits is told."""
+        for ask in self._queue:
+            self._fail(ask, PollError(Reason.INTERNAL, f"{self.name}: polling was stopped"))
         self._queue.clear()
         if self._discovering is not None:
             self._discovering.cancel()
 
     # What the wire asks.
-
-    @property
-    def is_heard(self) -> bool:
-        """Whether it answers, as far as is known."""
-        return self._alive
 
     @property
     def has_more(self) -> bool:
@@ -147,7 +153,7 @@ class FastSession:
 
     def next_asks(self, room: int, now: float) -> list[Ask]:
         """The next requests, as many as the agent may have now; `room` at most."""
-        limit = self._config.in_flight if self._alive else 1
+        limit = self._config.in_flight if self.is_heard else 1
         if self._config.pace:
             self._not_before = now + 1 / self._config.pace
             limit = min(limit, self.in_flight + 1)
@@ -167,7 +173,7 @@ class FastSession:
 
     def heard(self, ask: Ask, now: float) -> None:
         """A reply came: learn how long this agent takes (not from requests sent twice)."""
-        self._alive, self._last_heard = True, now
+        self.is_heard, self._last_heard = True, now
         if ask.reading is not None:
             ask.reading.heard = True
         self._replies += 1
@@ -218,7 +224,9 @@ class FastSession:
         """A v3 report instead of an answer; whether the request is worth sending again."""
         assert isinstance(self.security, Usm)
         opened = error.opened
-        self._alive = True
+        self.is_heard = True
+        if ask.abandoned:  # the others of its reading were told the same
+            return False
         if error.which == snmp_usm.NOT_IN_WINDOW and opened.authentic and not ask.resynced:
             self.security.set_clock(opened.boots, opened.time)
             ask.resynced = True
@@ -248,11 +256,11 @@ class FastSession:
         """No answer in all its time."""
         silent = self._last_heard < ask.first_sent
         if ask.reading is None:
-            self._alive = self._alive and not silent
+            self.is_heard = self.is_heard and not silent
             self._fail(ask, no_answer(self.name, self._access, self._config))
             return
         if silent:
-            self._alive = False
+            self.is_heard = False
             self._give_up(ask.reading, reason)
         elif not ask.split and ask.stop - ask.first > 1:
             ask.reading.given_up += 1
@@ -308,8 +316,6 @@ class FastSession:
         reading.outstanding += 1
         self._queue.append(part)
         self._wire.want(self)
-
-    # The rest.
 
     def _asks_of(self, plan: Plan) -> list[Ask]:
         """The plan's requests, encoded once for the size this agent manages."""

@@ -60,6 +60,7 @@ class Wire:
         """Nothing is opened before the first ask."""
         self._config, self._context = config, context
         self._sockets: dict[socket.AddressFamily, socket.socket] = {}
+        self._is_closed = False
         self._pending: dict[bytes, Ask] = {}
         self._ready: deque[FastSession] = deque()
         self._unsure: deque[FastSession] = deque()
@@ -75,7 +76,8 @@ class Wire:
         self._flush_timer: asyncio.TimerHandle | None = None
 
     def close(self) -> None:
-        """Close the sockets; whoever waits is told."""
+        """Close the sockets, for good; whoever waits is told."""
+        self._is_closed = True
         for sock in self._sockets.values():
             asyncio.get_running_loop().remove_reader(sock)
             sock.close()
@@ -89,11 +91,12 @@ class Wire:
         self._sockets.clear()
         self._ready.clear()
         self._unsure.clear()
-        self._room, self._lent = self._window, 0
 
     def want(self, session: FastSession) -> None:
         """A session has something to send."""
-        if not session.waiting:
+        if self._is_closed:
+            session.close()
+        elif not session.waiting:
             self._line_up(session)
         self._pump()
 
@@ -124,8 +127,8 @@ class Wire:
             self._timer = asyncio.get_running_loop().call_later(_SWEEP_S, self._sweep)
 
     def _resume(self, session: FastSession) -> None:
-        self._line_up(session)
-        self._pump()
+        session.waiting = False
+        self.want(session)
 
     def _send(self, ask: Ask, now: float) -> None:
         session = ask.session

@@ -58,7 +58,7 @@ class UsmResponder:
             known, named = snmp_usm.engine_of(data), snmp_usm.user_of(data)
         except FormatError:
             return None
-        if not known:
+        if known != self._engine:
             return self._report(number, snmp_usm.UNKNOWN_ENGINE, _NOBODY)
         if named != self._user.name:
             return self._report(number, snmp_usm.UNKNOWN_USER, _NOBODY)
