@@ -8,7 +8,7 @@ RUNS := $(VENV)/.runs
 TESTS := $(VENV)/.tests
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
-.PHONY: help setup packages run test lint types layers format bench chaos fuzz generate sbom audit lock clean
+.PHONY: help setup packages run test lint types layers format bench chaos soak fuzz generate sbom audit lock clean
 
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -61,6 +61,9 @@ bench: setup packages ## print every benchmark as JSON lines (NAME=snmp for one)
 
 chaos: setup packages ## kill the daemon at 200 random moments (KILLS=n)
 	@CHAOS_KILLS=$(or $(KILLS),200) $(BIN)/python -m pytest tests/chaos $(ARGS)
+
+soak: setup packages ## run the daemon for ten thousand polls, with many targets dead or lying
+	@SOAK_POLLS=$(or $(POLLS),10000) $(BIN)/python -m pytest -s tests/chaos/test_soak.py $(ARGS)
 
 fuzz: setup ## noise for every parser, FOR=600 seconds each (NAME=snmp for one)
 	@$(INSTALL) --require-hashes -r requirements-fuzz.lock

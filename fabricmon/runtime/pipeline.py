@@ -43,6 +43,8 @@ _PRESENT_POLLS = 3.5
 """A port is published until it has missed three polls."""
 _MISSED_POLLS = 2.5
 """Without readings for longer than this, a narrow counter may have wrapped unseen."""
+_REST_TICKS = 20
+"""Rows are given back this seldom: a device that invents ports must not make every tick dear."""
 _FEW_GONE = 64
 """Rows of ports long gone that are not worth the copying, unless the table is full."""
 
@@ -103,6 +105,8 @@ class Pipeline:
         self._named: tuple[Topology | None, NDArray[np.bool_]] = None, self._gone
         self._fed: Topology | None = None
         self._last = Tick(0, 1.0)
+        self._rest = 0
+        """Ticks until rows may be given back again."""
         self.targets: Callable[[], tuple[TargetStatus, ...]] = tuple
         """Who knows the targets' books; the daemon sets it."""
 
@@ -231,7 +235,8 @@ class Pipeline:
         A new table takes the place of the old one, which snapshots and their readers keep.
         """
         stages, frame = self._stages, self.window.frame
-        if frame is None or not isinstance(stages.detector, Lasting):
+        self._rest -= 1
+        if frame is None or self._rest > 0 or not isinstance(stages.detector, Lasting):
             return
         gone = frame.age_s > stages.window.capacity * frame.interval_s
         few = max(_FEW_GONE, len(gone) // 8) if not self.table.full else 0
@@ -240,6 +245,7 @@ class Pipeline:
         gone &= ~self._named_rows()
         if np.count_nonzero(gone) <= few:
             return
+        self._rest = _REST_TICKS
         rows = np.flatnonzero(~gone)
         saved, table = self._save_rooms().only(rows), self.table.save().only(rows)
         self._adopt_table(self.table.restored(table))

@@ -47,6 +47,12 @@ class _Paced(BaseTrigger):  # type: ignore[misc] # apscheduler ships no types
             rest += self._interval_s  # the timer fired a hair before its grid point
         return now + timedelta(seconds=rest)
 
+    def late_s(self) -> float:
+        """How long ago the latest grid point was; a timer that fires a hair early is not late."""
+        elapsed = self._clock.monotonic() - self._origin
+        rest = elapsed % self._interval_s
+        return rest if elapsed > 0 and rest < 0.9 * self._interval_s else 0.0
+
 
 class Scheduler:
     """Coarse periodic jobs. A job that still runs when it is due again is skipped, and counted."""
@@ -67,10 +73,11 @@ class Scheduler:
         first_s: float = 0.0,
     ) -> None:
         """Run `job` every `interval_s`, first after `first_s`."""
+        paced = _Paced(self._context.clock, interval_s, first_s)
         self._scheduler.add_job(
             self._run,
-            trigger=_Paced(self._context.clock, interval_s, first_s),
-            args=(name, job),
+            trigger=paced,
+            args=(name, job, paced),
             id=name,
             name=name,
             misfire_grace_time=None,
@@ -100,7 +107,8 @@ class Scheduler:
             self._scheduler.shutdown(wait=False)
             await asyncio.sleep(0)
 
-    async def _run(self, name: str, job: Callable[[], Awaitable[None]]) -> None:
+    async def _run(self, name: str, job: Callable[[], Awaitable[None]], paced: _Paced) -> None:
+        self._context.report.metrics.tick_lateness.observe(paced.late_s())
         if name in self._running:
             self._context.report.emit(Event.TICK_LATE, name, reason="still running")
             return

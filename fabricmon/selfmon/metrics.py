@@ -82,7 +82,7 @@ class SelfMetrics:
         )
         self.tick_lateness = Histogram(
             "fabricmon_tick_lateness_seconds",
-            "How late a tick began",
+            "How late a tick, or another job of the schedule, began",
             buckets=_STAGE_BUCKETS,
             registry=reg,
         )
