@@ -37,10 +37,10 @@ class InfinibandConfig(Settings):
     plane: str = ""
     """The plane this subnet is, where several subnets make one fabric."""
 
-    timeout: Duration = 0.5
+    timeout: Duration = 0.3
     """How long a management datagram is waited for."""
     retries: Annotated[int, Field(ge=0, le=10)] = 2
-    """How often it is sent again."""
+    """How often it is sent again; but once where nothing at all was heard of its node."""
     window: Annotated[int, Field(ge=1, le=4096)] = 256
     """Datagrams on the wire in all."""
     node_window: Annotated[int, Field(ge=1, le=64)] = 4

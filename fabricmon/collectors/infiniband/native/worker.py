@@ -281,17 +281,17 @@ class Job:
         return (i for i in self._order.heads if self.states[i] == _WAITING)
 
     def _failed(self, i: int) -> None:
-        """Send it again, or give it up."""
-        if self._tries[i] < self._frame.retries:
+        """Send it again, or give it up: sooner where nothing at all was heard of its node."""
+        node = self._order.node_of[i]
+        begin, end = self._first[node], self._first[node + 1]
+        heard = self.states.find(ANSWERED, begin, end) >= 0
+        if self._tries[i] < (self._frame.retries if heard else min(self._frame.retries, 1)):
             self._tries[i] += 1
             if not self._wire.send([i]):
                 return
         self.states[i] = SILENT
         self._on_wire -= 1
-        node = self._order.node_of[i]
-        begin, end = self._first[node], self._first[node + 1]
-        if self.states.find(ANSWERED, begin, end) < 0:
-            # Nothing was heard of this node: the rest of it would only wait in vain.
+        if not heard:  # the rest of it would only wait in vain
             rest = self.states[begin:end]
             self.states[begin:end] = rest.replace(bytes([_WAITING]), bytes([SILENT]))
         self._start([self._next_after(i)])
