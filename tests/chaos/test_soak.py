@@ -75,7 +75,7 @@ def _count(daemon: RunningDaemon, name: str, **labels: str) -> float:
 
 
 def test_nothing_grows(tmp_path: Path, context: Context) -> None:
-    """30 % of the targets are dead, 10 % lie; recordings rotate, states are saved, pages scraped."""
+    """30 % of the targets are dead, 10 % lie; files rotate, states are saved, pages are scraped."""
     (tmp_path / "community").write_text(COMMUNITY)
     with ExitStack() as stack:
         agents = stack.enter_context(load(_GOOD, 4))
