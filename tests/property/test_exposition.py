@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.openmetrics.exposition import generate_latest as generate_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.samples import Exemplar, Sample
 from support.snapshots import (
     make_frame,
     make_incident,
@@ -20,13 +21,13 @@ from support.snapshots import (
 )
 
 from fabricmon.api import Context
-from fabricmon.model.incident import Victim
+from fabricmon.model.incident import Incident, Victim
 from fabricmon.selfmon import Reporter
 from fabricmon.testing import ManualClock
 from fabricmon_exporters.prometheus import PrometheusConfig, PrometheusExporter
 from fabricmon_exporters.prometheus.families import FAMILIES
 from fabricmon_exporters.prometheus.labels import MAX_LABEL, label_text
-from fabricmon_exporters.prometheus.small import SMALL
+from fabricmon_exporters.prometheus.small import OPENED, SMALL
 
 HOSTILE = st.text(
     st.one_of(
@@ -42,8 +43,8 @@ EVERYTHING = {"collect[]": sorted({family.group for family in (*FAMILIES, *SMALL
 class _Printed:
     """What our page said, as a registry that `prometheus_client` prints in its own way."""
 
-    def __init__(self, page: str) -> None:
-        self._page = page
+    def __init__(self, page: str, counted: Incident) -> None:
+        self._page, self._counted = page, counted
 
     def collect(self) -> list[CounterMetricFamily | GaugeMetricFamily]:
         """Each family of ours, remade by hand from the parsed page."""
@@ -53,9 +54,18 @@ class _Printed:
             names = sorted(parsed.samples[0].labels)
             family = make(parsed.name, parsed.documentation, labels=names)
             for sample in parsed.samples:
-                family.add_metric([sample.labels[name] for name in names], sample.value)
+                values = [sample.labels[name] for name in names]
+                if isinstance(family, CounterMetricFamily):
+                    family.add_metric(values, sample.value, exemplar=self._exemplar(sample))
+                else:
+                    family.add_metric(values, sample.value)
             out.append(family)
         return out
+
+    def _exemplar(self, sample: Sample) -> Exemplar | None:
+        """The incident, on the count of its kind. `prometheus_client` prints it in OpenMetrics."""
+        named = sample.name == OPENED and sample.labels["kind"] == self._counted.kind
+        return Exemplar({"incident_id": self._counted.id}, 1) if named else None
 
 
 def _exporter() -> PrometheusExporter:
@@ -63,15 +73,16 @@ def _exporter() -> PrometheusExporter:
     return PrometheusExporter(PrometheusConfig(), Context(clock, Reporter(clock)))
 
 
-def _lines(page: str) -> list[tuple[str, float | None]]:
-    """Each line as (everything but the value, the value)."""
-    out: list[tuple[str, float | None]] = []
+def _lines(page: str) -> list[tuple[object, ...]]:
+    """Each line as (everything but the value, the value), twice where it has an exemplar."""
+    out: list[tuple[object, ...]] = []
     for line in page.split("\n"):
         if line.startswith("#") or not line:
-            out.append((line, None))
-        else:
-            text, _, number = line.rpartition(" ")
-            out.append((text, float(number)))
+            out.append((line,))
+            continue
+        sample, mark, exemplar = line.partition(" # {incident_id=")
+        parts = [text.rpartition(" ") for text in (sample, exemplar) if text]
+        out.append((mark, *((text, float(number)) for text, _, number in parts)))
     return out
 
 
@@ -91,11 +102,12 @@ def test_the_page_is_what_prometheus_client_prints(
     frame.total[:] = np.array(totals, np.uint64)[None, :n]
     frame.queue_total[:] = np.array(totals, np.uint64)[None, :n, None]
     device, port = names[0]
+    incident = make_incident(victims=[Victim(d, p, 0.25) for d, p in names], fabric=fabric)
     snapshot = make_snapshot(
         table,
         frame,
         fabric=fabric,
-        incidents=[make_incident(victims=[Victim(d, p, 0.25) for d, p in names], fabric=fabric)],
+        incidents=[incident],
         targets=[make_status(device, fabric=fabric)],
         job_cost={port: shares[0]},
     )
@@ -106,7 +118,7 @@ def test_the_page_is_what_prometheus_client_prints(
     )
     text = page.body.decode("utf-8")
     registry = CollectorRegistry()
-    registry.register(_Printed(text))
+    registry.register(_Printed(text, incident))
     assert _lines(text) == _lines(generate_latest(registry).decode("utf-8"))
     assert page.gzipped is not None
     assert gzip.decompress(page.gzipped) == page.body

@@ -63,7 +63,7 @@ class PromServer:
 
 
 @contextmanager
-def prometheus(folder: Path, config: str) -> Iterator[PromServer]:
+def prometheus(folder: Path, config: str, *flags: str) -> Iterator[PromServer]:
     """Start it on `config` (YAML) with its data under `folder`; end it after."""
     file = folder / "prometheus.yml"
     file.write_text(config)
@@ -76,6 +76,7 @@ def prometheus(folder: Path, config: str) -> Iterator[PromServer]:
                 f"--storage.tsdb.path={folder / 'tsdb'}",
                 f"--web.listen-address=127.0.0.1:{port}",
                 "--log.level=warn",
+                *flags,
             ],
             stdout=log,
             stderr=log,

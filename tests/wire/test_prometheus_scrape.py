@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.promserver import PromServer, prometheus
@@ -45,7 +46,12 @@ async def test_a_real_prometheus_scrapes_and_forgets_what_vanished(
                 make_snapshot(table, make_frame(3), targets=targets, incidents=[make_incident()])
             )
             prom = await asyncio.to_thread(
-                stack.enter_context, prometheus(tmp_path, _CONFIG.format(port=server.port))
+                stack.enter_context,
+                prometheus(
+                    tmp_path,
+                    _CONFIG.format(port=server.port),
+                    "--enable-feature=exemplar-storage",
+                ),
             )
             await asyncio.to_thread(_arrives, prom)
             await context.clock.advance(2)  # type: ignore[attr-defined]
@@ -69,6 +75,19 @@ def _arrives(prom: PromServer) -> None:
     incident = prom.query("fabricmon_incident_active")
     assert [one["metric"]["kind"] for one in incident] == ["slow-receiver"]
     assert prom.wait(lambda: len(prom.query("fabricmon_target_up")) == 2)
+    counted = "fabricmon_incidents_opened_total"
+    (one,) = prom.wait(lambda: _exemplars(prom, counted))
+    assert one["exemplars"][0]["labels"] == {"incident_id": make_incident().id}
+
+
+def _exemplars(prom: PromServer, query: str) -> list[dict[str, Any]]:
+    """What the counter's exemplars name, in the last minute."""
+    now = time.time()
+    answer = prom.get(
+        "/api/v1/query_exemplars", query=query, start=str(now - 60), end=str(now + 60)
+    )
+    found: list[dict[str, Any]] = answer["data"]
+    return found
 
 
 def _vanishes(prom: PromServer) -> None:

@@ -19,7 +19,7 @@ from fabricmon_exporters.prometheus.labels import PortLabels
 from fabricmon_exporters.prometheus.page import Piece, assemble, header
 from fabricmon_exporters.prometheus.render import Choice, render
 from fabricmon_exporters.prometheus.samples import Memory, Values
-from fabricmon_exporters.prometheus.small import SMALL, Opened, small_lines
+from fabricmon_exporters.prometheus.small import OPENED, SMALL, Opened, small_lines, with_exemplars
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -142,13 +142,15 @@ class PrometheusExporter:
 
     def _assemble(self, query: _Query) -> Page:
         by_family: dict[str, list[Piece]] = {}
-        for _, fabric in sorted(self._fabrics.items()):
+        for fabric_name, fabric in sorted(self._fabrics.items()):
+            exemplars = with_exemplars(fabric_name, fabric.opened) if query.openmetrics else None
             if query.is_default and fabric.pieces is not None:
                 pieces = iter(fabric.pieces.items())
             else:
                 pieces = self._render(fabric, query)
             for name, piece in pieces:
-                by_family.setdefault(name, []).append(piece)
+                named = Piece(exemplars) if name == OPENED and exemplars else piece
+                by_family.setdefault(name, []).append(named)
         parts: list[Piece] = []
         for family in METRICS:
             pieces_of = by_family.get(family.name)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fabricmon.model.incident import Incident
     from fabricmon.model.snapshot import Snapshot
 
+OPENED = "fabricmon_incidents_opened_total"
 MAX_VICTIMS = 256
 """Victims of one incident that get a series; the rest are in the JSON."""
 
@@ -132,7 +133,7 @@ SMALL: tuple[SmallFamily, ...] = (
         _FIL,
     ),
     SmallFamily(
-        "fabricmon_incidents_opened_total",
+        OPENED,
         "counter",
         "Incidents seen since start, by kind",
         "incidents",
@@ -160,6 +161,8 @@ class Opened:
     """Counts incidents by kind, each once."""
 
     counts: dict[str, int] = field(default_factory=lambda: {k.value: 0 for k in IncidentKind})
+    latest: dict[str, str] = field(default_factory=dict)
+    """The id of the last one of a kind."""
     _active: frozenset[str] = frozenset()
 
     def see(self, snapshot: Snapshot) -> dict[str, int]:
@@ -168,6 +171,7 @@ class Opened:
         for incident in every:
             if incident.id not in self._active:
                 self.counts[incident.kind.value] += 1
+                self.latest[incident.kind.value] = incident.id
         self._active = frozenset(incident.id for incident in every)
         return dict(self.counts)
 
@@ -187,6 +191,16 @@ def small_lines(
         ):
             out[name].append(f"{name}{label} {value}\n")
     return out
+
+
+def with_exemplars(fabric: str, opened: Opened) -> bytes:
+    """The lines of `OPENED` for OpenMetrics: each count names the incident it counted last."""
+    lines = []
+    for kind, count in sorted(opened.counts.items()):
+        latest = opened.latest.get(kind)
+        named = f" # {labels(incident_id=latest)} 1" if latest else ""
+        lines.append(f"{OPENED}{labels(fabric=fabric, kind=kind)} {count}{named}\n")
+    return "".join(lines).encode()
 
 
 def _targets(snapshot: Snapshot, shard: tuple[int, int] | None) -> Iterator[tuple[str, str, float]]:
@@ -263,7 +277,7 @@ def _incident(incident: Incident) -> Iterator[tuple[str, str, float]]:
 def _counts(snapshot: Snapshot, opened: dict[str, int]) -> Iterator[tuple[str, str, float]]:
     fabric = snapshot.fabric
     for kind, count in sorted(opened.items()):
-        yield "fabricmon_incidents_opened_total", labels(fabric=fabric, kind=kind), count
+        yield OPENED, labels(fabric=fabric, kind=kind), count
     for job, cost in sorted(snapshot.job_cost.items()):
         text = labels(fabric=fabric, job=job)
         yield "fabricmon_job_stalled_gpu_seconds_total", text, round(float(cost), 6)

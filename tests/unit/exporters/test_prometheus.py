@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+from prometheus_client.openmetrics import parser as openmetrics
 from support.snapshots import (
     make_frame,
     make_incident,
@@ -263,6 +264,27 @@ def test_an_incident_is_counted_once(context: Context) -> None:
         exporter.publish(_snapshot(incidents=[make_incident()]))
     exporter.publish(_snapshot(closed=[make_incident()]))
     assert _value(_text(exporter), name, **where) == 1.0
+
+
+def test_openmetrics_names_the_incident_that_was_counted_last(context: Context) -> None:
+    """An exemplar on the counter of its kind, in OpenMetrics only, whatever is collected."""
+    exporter = PrometheusExporter(PrometheusConfig(), context)
+    exporter.publish(make_snapshot(make_table([("a", "1")]), make_frame(1)))
+    assert b"incident_id" not in exporter.page({}, openmetrics=True).body
+    incident = make_incident()
+    exporter.publish(
+        make_snapshot(make_table([("a", "1")]), make_frame(1), tick=2, incidents=[incident])
+    )
+    assert b"incident_id" not in exporter.page({}, openmetrics=False).body
+    for query in ({}, {"collect[]": ["fabricmon_incidents_opened_total"]}):
+        text = exporter.page(query, openmetrics=True).body.decode()
+        named = {
+            sample.labels["kind"]: sample.exemplar.labels
+            for family in openmetrics.text_string_to_metric_families(text)
+            for sample in family.samples
+            if sample.exemplar
+        }
+        assert named == {incident.kind.value: {"incident_id": incident.id}}
 
 
 def test_a_port_has_at_most_ten_series(context: Context) -> None:
