@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from fabricmon.formats.series import varint_numbers
+from fabricmon.formats.numerals import varint_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Callable

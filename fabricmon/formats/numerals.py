@@ -173,3 +173,16 @@ def spans(first: NDArray[np.int64], length: NDArray[np.int64]) -> NDArray[np.int
     """`first[i]`, `first[i]` + 1, … `length[i]` of them, for one i after the other."""
     ends = np.cumsum(length)
     return np.arange(int(ends[-1]) if len(ends) else 0) + np.repeat(first - ends + length, length)
+
+
+def varint_numbers(varints: list[bytes] | tuple[bytes, ...]) -> NDArray[np.uint64]:
+    """The numbers of many varints (protobuf's: seven bits a byte, the lowest first), at once."""
+    octets = np.frombuffer(b"".join(varints), np.uint8)
+    if not len(octets):
+        return np.empty(0, np.uint64)
+    ends = np.flatnonzero(octets < 0x80)
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    place = np.arange(len(octets)) - np.repeat(starts, ends - starts + 1)
+    bits = (octets & 0x7F).astype(np.uint64) << (7 * place).astype(np.uint64)
+    numbers: NDArray[np.uint64] = np.add.reduceat(bits, starts)
+    return numbers

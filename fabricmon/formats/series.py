@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 
 from fabricmon.formats.base import Chunk, joined
+from fabricmon.formats.numerals import varint_numbers
 from fabricmon.model.readings import State
 
 if TYPE_CHECKING:
@@ -298,19 +299,6 @@ def _weakest(chunk: Chunk, columns: set[int]) -> Chunk:
     keep = np.ones(len(chunk), np.bool_)
     keep[order[same]] = False
     return chunk.part(keep)
-
-
-def varint_numbers(varints: list[bytes] | tuple[bytes, ...]) -> NDArray[np.uint64]:
-    """The numbers of many varints (protobuf's: seven bits a byte, the lowest first), at once."""
-    octets = np.frombuffer(b"".join(varints), np.uint8)
-    if not len(octets):
-        return np.empty(0, np.uint64)
-    ends = np.flatnonzero(octets < 0x80)
-    starts = np.concatenate([[0], ends[:-1] + 1])
-    place = np.arange(len(octets)) - np.repeat(starts, ends - starts + 1)
-    bits = (octets & 0x7F).astype(np.uint64) << (7 * place).astype(np.uint64)
-    numbers: NDArray[np.uint64] = np.add.reduceat(bits, starts)
-    return numbers
 
 
 def as_count(value: object) -> int | None:
