@@ -7,6 +7,7 @@ the list of instances that have a value. After that a poll only fills its matric
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +17,7 @@ from fabricmon.model.counters import BY_ID, CATALOGUE, NO_QUEUE
 from fabricmon.model.readings import Column, PortSet, ReadingBatch, State
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping
 
     from numpy.typing import NDArray
 
@@ -112,12 +113,10 @@ class Grid:
         """One poll as a batch. Takes the flat matrices over."""
         values = values[: self.base.size].reshape(self.base.shape)
         state = state[: self.base.size].reshape(self.base.shape)
-        counts = len(self._shifts)
-        gauges = len(self.gauge_columns)
+        counts, gauges = len(self._shifts), len(self.gauge_columns)
         c_values, c_state = values[:counts], state[:counts]
         if len(self._starts) != counts:
-            c_values = np.add.reduceat(c_values << self._shifts[:, None], self._starts, axis=0)
-            c_state = np.maximum.reduceat(c_state, self._starts, axis=0)
+            c_values, c_state = self._summed(c_values, c_state)
         time_ns = np.full(len(self.ports), now_ns, np.int64)
         if len(values) > counts + gauges and uptime_cs is not None:
             _sample_time(time_ns, values[-1], state[-1], uptime_cs)
@@ -132,6 +131,18 @@ class Grid:
             self._levels(values[counts : counts + gauges], state[counts : counts + gauges]),
             discontinuity,
         )
+
+    def _summed(
+        self, values: NDArray[np.uint64], state: NDArray[np.uint8]
+    ) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
+        """Each column's parts added; most columns have one."""
+        first, shifts = self._starts, self._shifts[:, None]
+        out, worst = values[first] << shifts[first], state[first]
+        for k, (start, stop) in enumerate(pairwise([*first.tolist(), len(values)])):
+            if stop - start > 1:
+                out[k] = (values[start:stop] << shifts[start:stop]).sum(axis=0)
+                np.max(state[start:stop], axis=0, out=worst[k])
+        return out, worst
 
     def _levels(self, raw: NDArray[np.uint64], state: NDArray[np.uint8]) -> NDArray[np.float64]:
         out = np.empty(raw.shape)
@@ -211,10 +222,10 @@ class _Builder:
     """Collects instances counter by counter."""
 
     def __init__(
-        self, profile: Profile, if_index: Sequence[int], walk: Walk, queues: Collection[int]
+        self, profile: Profile, if_index: tuple[int, ...], walk: Walk, queues: Collection[int]
     ) -> None:
         self._profile, self._walk, self._queues = profile, walk, frozenset(queues)
-        self._if_index = tuple(if_index)
+        self._if_index = if_index
         self._port = {index: i for i, index in enumerate(if_index)}
         self._found: dict[_Raw, dict[int, tuple[Oid, int]]] = {}
         self._shut: set[tuple[str, int, int]] = set()  # counter, queue, port
@@ -238,8 +249,7 @@ class _Builder:
             if unit is None:
                 return False
             self._units[row.counter] = float(unit)
-        gate = self._gate(row)
-        has = False
+        gate, has = self._gate(row), False
         for place, (column, column_queue) in enumerate(row.columns()):
             found = self._column(row, 0 if row.queue_step else place, column, column_queue, gate)
             has = has or found
@@ -287,7 +297,7 @@ class _Builder:
         return {NO_QUEUE, *(raw.queue for raw in self._found)}
 
     def grid(self, ports: PortSet, queues: set[int], every: int = 1) -> tuple[Grid, Instances]:
-        """What was found of these queues; the sample time goes with what is read in every poll."""
+        """What was found of these queues; the sample time goes with what every poll reads."""
         order = sorted(
             (raw for raw in self._found if raw.queue in queues),
             key=lambda raw: (raw.row.entry.is_gauge, raw.code, raw.queue, raw.part),
