@@ -161,8 +161,11 @@ class Cluster:
             if found := what():
                 return found
             time.sleep(0.2)
+        names = ("connected", "members", "shards_held", "leading", "current", "spool_messages")
         logs = "\n".join(
-            f"--- {name}\n{worker.log.read_text()[-2500:]}" for name, worker in self.workers.items()
+            f"--- {name} { {one: self.number(name, one) for one in names} }\n"
+            f"{worker.log.read_text()[-2500:]}"
+            for name, worker in self.workers.items()
         )
         raise AssertionError(f"did not happen within {timeout_s} s:\n{logs}")
 

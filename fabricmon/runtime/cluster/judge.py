@@ -19,6 +19,7 @@ from fabricmon.model.stream import Tick
 from fabricmon.runtime.cluster.follower import BrokerError
 from fabricmon.runtime.cluster.gate import Books, Gate, Outcome
 from fabricmon.runtime.cluster.message import TICK, Stamp, Unpacker, pack, word
+from fabricmon.runtime.cluster.sender import lasting
 from fabricmon.selfmon import Event
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class Judge:
         self._gate, self._books, self._unpacker = Gate(), Books(self.fabric), Unpacker()
         pipeline.targets = self._books.status
         self._after, self._log = 0, 0
+        self._assuming = False
         self._number = 0
         self._news = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -99,7 +101,9 @@ class Judge:
 
     async def stop(self) -> None:
         """Let go of everything."""
-        await self.unfollow()
+        reading = self.unfollow()
+        if reading is not None:
+            await asyncio.wait({reading}, timeout=0.5)
         for task in self._tasks:
             task.cancel()
         for pool in (self._worker, self._learner):
@@ -110,25 +114,36 @@ class Judge:
     def follow(self) -> None:
         """Begin to read the log, or go on."""
         if self._following is None:
-            self._following = asyncio.create_task(self._follow(), name=f"judge-{self.fabric}")
+            self._following = lasting(self._follow, f"judge-{self.fabric}", self._context)
 
-    async def unfollow(self) -> None:
-        """Stop reading. What was read stays, and reading goes on where it ended."""
+    def unfollow(self) -> asyncio.Task[None] | None:
+        """Stop reading; gives the task that ends. Reading goes on some time where it ended."""
         task, self._following, self.current = self._following, None, False
         if task is not None:
             task.cancel()
-            await asyncio.wait({task}, timeout=1.0)
+        return task
 
     async def lead(self) -> None:
         """Take over the incidents that the leader before had open."""
-        kept = await self._broker.get(self._broker.state, self._key)
+        if self._assuming:
+            return
+        self._assuming = True
         try:
-            incidents = _INCIDENTS.validate_json(kept.value) if kept else []
+            kept = await self._broker.get(self._broker.state, self._key)
+            await self._work(self._pipeline.adopt, self._read_open(kept.value if kept else b"[]"))
+            self.leading = True
+            self._context.report.emit(Event.LEADER_CHANGED, self.fabric, leader=self._leases.me)
+        except BrokerError as error:  # the next beat tries again
+            self._context.report.emit(Event.CLUSTER_AWAY, self.fabric, error=str(error))
+        finally:
+            self._assuming = False
+
+    def _read_open(self, value: bytes) -> list[Incident]:
+        try:
+            return _INCIDENTS.validate_json(value)
         except ValueError as error:  # of another version
             self._refused(f"the open incidents of the leader before: {error}")
-            incidents = []
-        await self._work(self._pipeline.adopt, incidents)
-        self.leading = True
+            return []
 
     @property
     def _key(self) -> str:
@@ -208,8 +223,12 @@ class Judge:
 
     # --- the log ----------------------------------------------------------------------------
 
+    def _wanted(self) -> bool:
+        """Whether the running task is the one that reads: a cancellation may be swallowed."""
+        return self._following is asyncio.current_task()
+
     async def _follow(self) -> None:
-        while True:
+        while self._wanted():
             try:
                 await self._read()
             except BrokerError as error:
@@ -224,13 +243,13 @@ class Judge:
         follower = await broker.follow(self.fabric, self._leases.me, self._after)
         lag = self._context.report.metrics.cluster_lag.labels(self.fabric)
         try:
-            while True:
+            while self._wanted():
                 if messages := await follower.fetch():
                     await self._work(self._take, messages)
                     self._after = messages[-1].sequence
                     await follower.done(messages[-1])
                     self._news.set()
-                self.current = follower.pending == 0
+                self.current = follower.pending == 0 and self._wanted()
                 lag.set(follower.pending)
         finally:
             await follower.close()

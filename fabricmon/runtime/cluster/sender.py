@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING
 
 from fabricmon.runtime.cluster.follower import BrokerError
@@ -10,7 +11,7 @@ from fabricmon.runtime.cluster.message import Stamp
 from fabricmon.selfmon import Event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from fabricmon.api import Context
     from fabricmon.runtime.cluster.broker import Broker
@@ -18,6 +19,22 @@ if TYPE_CHECKING:
     from fabricmon.runtime.cluster.outlet import Letter, Spool
 
 _RETRY_S = 0.2
+
+
+def lasting(work: Callable[[], Awaitable[None]], name: str, context: Context) -> asyncio.Task[None]:
+    """A task that begins `work` anew, and says so, should it ever fail."""
+
+    async def again() -> None:
+        while True:
+            try:
+                await work()
+            except Exception as error:  # noqa: BLE001 - the worker must go on working
+                context.report.emit(Event.COMPONENT_FAILED, name, error=repr(error))
+                await context.clock.sleep(_RETRY_S)
+            else:
+                return
+
+    return asyncio.create_task(again(), name=name)
 
 
 class Sender:

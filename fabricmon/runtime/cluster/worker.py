@@ -24,7 +24,7 @@ from fabricmon.runtime.cluster.judge import Judge
 from fabricmon.runtime.cluster.lease import NOBODY, Entry, Leases, ranked
 from fabricmon.runtime.cluster.message import TICK, Stamp, word
 from fabricmon.runtime.cluster.outlet import Outlet, Spool
-from fabricmon.runtime.cluster.sender import Sender
+from fabricmon.runtime.cluster.sender import Sender, lasting
 from fabricmon.runtime.cluster.shared import SharedConfig
 from fabricmon.selfmon import Event
 
@@ -101,6 +101,11 @@ class Cluster:
     def _member(self) -> str:
         return f"member.{self._me}"
 
+    @property
+    def _daemon(self) -> Host:
+        assert self._host is not None, "attached before anything is built"
+        return self._host
+
     def attach(self, host: Host) -> None:
         """The daemon this belongs to."""
         self._host = host
@@ -123,10 +128,13 @@ class Cluster:
         return outlet
 
     def _judge(self, plan: FabricPlan) -> Judge:
-        assert self._host is not None, "attached before anything is built"
-        host = self._host
         return Judge(
-            plan.pipeline, plan.interval_s, self.broker, self.leases, self._context, host.export
+            plan.pipeline,
+            plan.interval_s,
+            self.broker,
+            self.leases,
+            self._context,
+            self._daemon.export,
         )
 
     def _polls(self, outlet: Outlet, target: Target) -> bool:
@@ -142,9 +150,9 @@ class Cluster:
         except BrokerError as error:
             self._away(error)
         self._tasks = [
-            asyncio.create_task(self._run(), name="cluster"),
-            asyncio.create_task(self._sender.run(), name="cluster-sender"),
-            asyncio.create_task(self._guard(), name="cluster-guard"),
+            lasting(self._run, "cluster", self._context),
+            lasting(self._sender.run, "cluster-sender", self._context),
+            lasting(self._guard, "cluster-guard", self._context),
         ]
 
     async def stop(self) -> None:
@@ -161,11 +169,10 @@ class Cluster:
         await self.broker.close()
 
     async def _drain(self, beat: asyncio.Task[None]) -> None:
-        assert self._host is not None
         self._leaving.set()
         try:
             async with asyncio.timeout(1.0):
-                await self._host.settle(0.6)
+                await self._daemon.settle(0.6)
                 if self._sure and len(self._spool):
                     await self._spool.empty.wait()
                 await asyncio.wait({beat})
@@ -208,13 +215,10 @@ class Cluster:
 
     def _away(self, error: Exception) -> None:
         self._sure = False
-        self._context.report.emit(
-            Event.CLUSTER_AWAY, "nats", error=str(error) or type(error).__name__
-        )
+        self._context.report.emit(Event.CLUSTER_AWAY, "nats", error=repr(error))
 
     def _fence(self) -> None:
         """Where this worker led and may not act any more, what it exports is withdrawn."""
-        assert self._host is not None
         metrics = self._context.report.metrics
         for fabric, outlet in self._outlets.items():
             acts = outlet.judge.may_act()
@@ -222,7 +226,7 @@ class Cluster:
             metrics.cluster_current.labels(fabric).set(outlet.judge.current)
             if fabric in self._shown and not acts:
                 self._context.report.emit(Event.CLUSTER_FENCED, fabric)
-                self._host.withdraw(fabric)
+                self._daemon.withdraw(fabric)
                 self._shown.discard(fabric)
             elif acts:
                 self._shown.add(fabric)
@@ -235,13 +239,13 @@ class Cluster:
         await self._join()
         members = self.leases.members("member.", self._now)
         self._context.report.metrics.cluster_members.labels(self._config.name).set(len(members))
-        if self._all_here(members):
-            await self._deal(members)
-        for outlet in list(self._outlets.values()):
-            await self._place_judge(outlet.judge, members)
+        if self._me in members:  # not where this beat took longer than the lease lasts
+            if self._all_here(members):
+                await self._deal(members)
+            for outlet in list(self._outlets.values()):
+                await self._place_judge(outlet.judge, members)
         if self._beats % _CONFIG_LOOKS == 0 and await self.config.sync():
-            assert self._host is not None
-            await self._host.reload_quietly()
+            self._begin(self._daemon.reload_quietly())
         self._beats += 1
 
     @property
@@ -300,10 +304,9 @@ class Cluster:
             return
         fresh = owned - (before or frozenset())
         self._context.report.emit(Event.SHARDS_CHANGED, self._me, held=len(owned), new=len(fresh))
-        assert self._host is not None
         for fabric, outlet in self._outlets.items():
             if before is not None and (targets := outlet.names(fresh)):
-                self._begin(self._host.catch_up(fabric, targets))
+                self._begin(self._daemon.catch_up(fabric, targets))
 
     async def _place_judge(self, judge: Judge, members: list[str]) -> None:
         """Be what falls to me: the standby, or the leader once the standby has read everything.
@@ -319,19 +322,18 @@ class Cluster:
             rest = [member for member in members if member != leader]
             if ranked(judge.standby, rest)[:1] == [self._me]:
                 await self._take(judge.standby)
-        await self._judge_on(judge)
+        self._judge_on(judge)
 
-    async def _judge_on(self, judge: Judge) -> None:
+    def _judge_on(self, judge: Judge) -> None:
         held = self.leases.held
         if judge.lease not in held:
             judge.leading = False
         if judge.lease not in held and judge.standby not in held:
-            await judge.unfollow()
+            judge.unfollow()
             return
         judge.follow()
         if judge.lease in held and not judge.leading:
-            await judge.lead()
-            self._context.report.emit(Event.LEADER_CHANGED, judge.fabric, leader=self._me)
+            self._begin(judge.lead())  # which may have to wait for the pipeline
 
     # --- leases -----------------------------------------------------------------------------
 
@@ -360,7 +362,6 @@ class Cluster:
 
     async def _heard_tick(self, message: Any) -> None:
         """A leader ended a round: begin mine when it begins its own."""
-        assert self._host is not None
         try:
             stamp = Stamp.read(message.headers)
         except FormatError:
@@ -373,7 +374,7 @@ class Cluster:
             began = now - stamp.took_s
             off = (judge.began - began + interval / 2) % interval - interval / 2
             if abs(off) > _OFF_BEAT * interval:
-                self._host.align(fabric, interval - (now - began) % interval)
+                self._daemon.align(fabric, interval - (now - began) % interval)
 
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work, name="cluster-takeover")
