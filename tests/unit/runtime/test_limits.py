@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
 from support.pipelines import batch, ports
 
 from fabricmon import app, config, yamlfile
 from fabricmon.api import Context
+from fabricmon.errors import ConfigError
 from fabricmon.model.stream import Tick
 from fabricmon.model.topology import Link, Node, PortId, Topology
 from fabricmon.runtime.pipeline import Pipeline
@@ -71,3 +75,12 @@ def test_a_topology_beyond_the_limit_is_taken_as_far_as_it_goes(context: Context
     assert [1, 0, -1] == pipeline.table.peer.tolist()
     assert pipeline.table.refused > 0
     assert 1 == _refusals(context)
+
+
+def test_targets_beyond_the_limit_are_refused(tmp_path: Path, context: Context) -> None:
+    """An inventory that outgrew the limit is one clear error, and the running config stays."""
+    (tmp_path / "sd.json").write_text('[{"targets": ["a", "b", "c"]}]')
+    text = f"limits: {{targets: 2}}\ntargets: [{{collector: snmp, file_sd: [{tmp_path}/sd.json]}}]"
+    loaded = config.accept(yamlfile.loads(text, file="limits.yaml"))
+    with pytest.raises(ConfigError, match="3 targets; the limit is 2"):
+        app.assemble(loaded, context)
