@@ -90,7 +90,8 @@ class Top(App[None]):
             fabrics = [one["name"] for one in status["fabrics"]] or [""]
             fabric = fabrics[self._fabric % len(fabrics)]
             query = urlencode({"fabric": fabric, "sort": sort, "limit": _ROWS, "q": _words(text)})
-            incidents = get(self._url, f"/api/v1/incidents?fabric={quote(fabric)}", *self._login)
+            path = f"/api/v1/incidents?limit={_ROWS}&fabric={quote(fabric)}"
+            incidents = get(self._url, path, *self._login)
             ports = get(self._url, f"/api/v1/ports?{query}", *self._login)
         except click.ClickException as error:
             self.call_from_thread(self._say, error.message)

@@ -27,7 +27,7 @@ class WebConfig(Settings):
     request_timeout: Duration = 20.0
     """A client that has not sent its request by then is cut off; also how long one may idle."""
     history_mib: int = Field(default=64, ge=1)
-    """Memory for the counters behind the plots and the timeline."""
+    """Memory for the counters behind the plots, and a quarter more for the timeline."""
     state_file: Path | None = None
     """Where acknowledgements and declared maintenance are kept over a restart; `web.json` in
     `state.directory` where that is given."""

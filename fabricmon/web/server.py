@@ -109,7 +109,7 @@ class WebServer:
                     "fabric": snapshot.fabric,
                     "tick": snapshot.tick,
                     "time": moment.time_ns / 1e9,
-                    "incidents": len(moment.incidents),
+                    "incidents": moment.n_incidents,
                 }
             )
 

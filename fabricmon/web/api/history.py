@@ -2,17 +2,19 @@
 
 Everything is bounded: a budget of bytes for arrays, a number of ticks, a number of closed
 incidents. On a large fabric the budget holds the rates of few ticks; plots then fall back on the
-pipeline's window.
+pipeline's window. In a bad hour it holds fewer ticks to scrub through.
 """
 
 from __future__ import annotations
 
 import threading
+import zlib
 from collections import OrderedDict, deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import orjson
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,7 +35,8 @@ class Moment:
 
     table         the ports by row, as they were then
     rows, stall   int32[M], float32[M]: ports held back more than 2 % of the time
-    incidents     their JSON, worst first
+    packed        its incidents as compressed JSON, worst first: as objects they would be ten times
+                  the size, and there are thousands of ticks
     frame         for the plots; None once it no longer fits
     """
 
@@ -43,7 +46,8 @@ class Moment:
     ports: int
     rows: NDArray[np.int32]
     stall: NDArray[np.float32]
-    incidents: tuple[dict[str, Any], ...]
+    n_incidents: int
+    packed: bytes
     frame: Frame | None
 
     @property
@@ -51,42 +55,60 @@ class Moment:
         """The highest stall ratio."""
         return float(self.stall.max()) if len(self.stall) else 0.0
 
+    @property
+    def size(self) -> int:
+        """Bytes, without the frame."""
+        return len(self.packed) + self.rows.nbytes + self.stall.nbytes
+
+    def incidents(self) -> list[dict[str, Any]]:
+        """The JSON of its incidents, worst first."""
+        found: list[dict[str, Any]] = orjson.loads(zlib.decompress(self.packed))
+        return found
+
+
+def moment_of(snapshot: Snapshot) -> Moment:
+    """What is kept of a tick."""
+    frame = snapshot.frame
+    stall = np.where(snapshot.present[: frame.n_ports], frame.ratios.stall, np.nan)
+    rows = np.flatnonzero(stall > _SHOWN).astype(np.int32)
+    incidents = orjson.dumps([incident.to_json() for incident in snapshot.incidents])
+    return Moment(
+        snapshot.tick,
+        frame.time_ns,
+        snapshot.table,
+        int(np.count_nonzero(snapshot.present)),
+        rows,
+        stall[rows].astype(np.float32),
+        len(snapshot.incidents),
+        zlib.compress(incidents, 1),
+        frame,
+    )
+
 
 class History:
     """Written by the worker thread that publishes, read by the event loop."""
 
     def __init__(self, budget_bytes: int) -> None:
-        """`budget_bytes` is for the frames of all fabrics together."""
-        self._budget = budget_bytes
+        """`budget_bytes` is for the frames of all fabrics together; a quarter more for the rest."""
+        self._frame_budget, self._budget = budget_bytes, budget_bytes // 4
         self._lock = threading.Lock()
         self._moments: dict[str, deque[Moment]] = {}
         self._closed: OrderedDict[str, dict[str, Any]] = OrderedDict()
         self._framed: deque[Moment] = deque()
         """Moments of all fabrics that still have their frame, oldest first."""
-        self._held = 0
+        self._frames_held = self._held = 0
 
     def add(self, snapshot: Snapshot) -> Moment:
         """Take one tick."""
-        frame = snapshot.frame
-        stall = np.where(snapshot.present[: frame.n_ports], frame.ratios.stall, np.nan)
-        rows = np.flatnonzero(stall > _SHOWN).astype(np.int32)
-        moment = Moment(
-            snapshot.tick,
-            frame.time_ns,
-            snapshot.table,
-            int(np.count_nonzero(snapshot.present)),
-            rows,
-            stall[rows].astype(np.float32),
-            tuple(incident.to_json() for incident in snapshot.incidents),
-            frame,
-        )
+        moment = moment_of(snapshot)
         closed = [incident.to_json() for incident in snapshot.closed]
         with self._lock:
-            moments = self._moments.setdefault(snapshot.fabric, deque(maxlen=_MAX_TICKS))
+            moments = self._moments.setdefault(snapshot.fabric, deque())
             moments.append(moment)
+            self._held += moment.size
             self._framed.append(moment)
-            self._held += frame_bytes(frame)
-            self._shed()
+            self._frames_held += frame_bytes(snapshot.frame)
+            self._shed(moments)
             for one in closed:
                 self._closed[one["id"]] = one
                 self._closed.move_to_end(one["id"])
@@ -94,13 +116,22 @@ class History:
                 self._closed.popitem(last=False)
         return moment
 
-    def _shed(self) -> None:
-        """Give up the oldest frames beyond the budget, never the newest."""
-        while self._held > self._budget and len(self._framed) > 1:
-            old = self._framed.popleft()
-            assert old.frame is not None
-            self._held -= frame_bytes(old.frame)
-            old.frame = None
+    def _shed(self, moments: deque[Moment]) -> None:
+        """Give up the oldest frames, then the oldest ticks beyond the budget; never the newest."""
+        while self._frames_held > self._frame_budget and len(self._framed) > 1:
+            self._unframe(self._framed.popleft())
+        while len(moments) > 1 and (len(moments) > _MAX_TICKS or self._held > self._budget):
+            self._drop(moments.popleft())
+
+    def _unframe(self, moment: Moment) -> None:
+        if moment.frame is not None:
+            self._frames_held -= frame_bytes(moment.frame)
+            moment.frame = None
+
+    def _drop(self, moment: Moment) -> None:
+        """Forget it. An empty one may stay in `_framed` until its turn comes."""
+        self._held -= moment.size
+        self._unframe(moment)
 
     def moments(self, fabric: str) -> list[Moment]:
         """Every tick that is kept, oldest first."""
@@ -116,7 +147,8 @@ class History:
         """Forget fabrics that are no longer there."""
         with self._lock:
             for name in set(self._moments) - fabrics:
-                del self._moments[name]
+                for moment in self._moments.pop(name):
+                    self._drop(moment)
 
 
 def frame_bytes(frame: Frame) -> int:

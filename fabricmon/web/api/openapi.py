@@ -106,6 +106,7 @@ DESCRIPTION: dict[str, Any] = {
                 _query("state", "only in this state", enum(IncidentState)),
                 _query("kind", "only of this kind", enum(IncidentKind)),
                 _query("verdict", "only with this verdict", enum(Verdict)),
+                _query("limit", "at most 1000", _whole(1000)),
                 refusals=(400,),
             )
         },

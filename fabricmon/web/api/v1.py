@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import orjson
@@ -147,7 +148,7 @@ class Api:
         for name in sorted(self._state.snapshots()):
             moments = self._history.moments(name)
             if moments:
-                known |= {one["id"]: one for one in moments[-1].incidents}
+                known |= {one["id"]: one for one in moments[-1].incidents()}
         for one in self._history.closed():
             known.setdefault(one["id"], one)
         return [self._with_ack(one) for one in known.values()]
@@ -161,10 +162,13 @@ class Api:
             known = _FILTERS[key]
             if known and value not in known:
                 raise web.HTTPBadRequest(text=f"{key} is one of {', '.join(known)}\n")
-        found = self._known_incidents()
-        return json_response(
-            [one for one in found if all(one[key] == value for key, value in wanted.items())]
+        most = _whole(request, "limit", _MAX_ROWS, _MAX_ROWS)
+        found = (
+            one
+            for one in self._known_incidents()
+            if all(one[key] == value for key, value in wanted.items())
         )
+        return json_response(list(islice(found, most)))
 
     def _one(self, request: web.Request) -> dict[str, Any]:
         wanted = request.match_info["id"]

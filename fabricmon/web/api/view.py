@@ -274,7 +274,7 @@ def moment_json(snapshot: Snapshot, moment: Moment, limit: int = 2000) -> dict[s
             )
         ],
         "stalled_ports": len(moment.rows),
-        "incidents": list(moment.incidents),
+        "incidents": moment.incidents(),
     }
 
 
@@ -286,7 +286,7 @@ def timeline_json(fabric: str, moments: Sequence[Moment]) -> dict[str, Any]:
         "times": [m.time_ns / 1e9 for m in moments],
         "worst_stall_ratio": [round(m.worst, 4) for m in moments],
         "stalled_ports": [len(m.rows) for m in moments],
-        "incidents": [len(m.incidents) for m in moments],
+        "incidents": [m.n_incidents for m in moments],
     }
 
 

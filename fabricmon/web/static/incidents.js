@@ -27,7 +27,7 @@ export function Cards({ incidents }) {
 }
 
 export function IncidentsView({ version, status, fabric, route }) {
-  const { data, error } = useApi("incidents", {}, version);
+  const { data, error } = useApi("incidents", { limit: 100 }, version);
   const columns = [
     ["Incident", (one) => html`<a href=${link("incident", one.id)}>${one.kind}</a>`],
     ["Severity", (one) => html`<${Severity} incident=${one} />`],
@@ -41,7 +41,7 @@ export function IncidentsView({ version, status, fabric, route }) {
     ["Until", (one) => (one.ended_at ? clock(one.ended_at) : "now")],
   ];
   return html`<h1>Incidents</h1><${Problem} error=${error} />
-    ${data && html`<${Table} caption="Open ones first, worst on top" columns=${columns} rows=${data} empty="none" />`}
+    ${data && html`<${Table} caption=${`Open ones first, worst on top${data.length === 100 ? "; these are the first hundred, the API has all" : ""}`} columns=${columns} rows=${data} empty="none" />`}
     <${Maintenance} version=${version} may=${status?.may_write} fabric=${fabric} at=${route.query} />`;
 }
 
