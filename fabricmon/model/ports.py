@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fabricmon.model.readings import PortSet
 
 NO_PEER = -1
+_MOST_NAMES = 1 << 20
 
 
 class PortRole(IntEnum):
@@ -115,6 +116,7 @@ class PortTable:
         self._limit = limit
         self._row: dict[PortId, int] = {}
         self._sets: dict[int, tuple[PortSet, NDArray[np.int32]]] = {}
+        self._names = 0
         self._node: dict[str, int] = {}
         self._rail: dict[str, int] = {}
         self.ids: list[PortId] = []
@@ -129,6 +131,11 @@ class PortTable:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @property
+    def most_names(self) -> int:
+        """Names in all port sets together of which anybody should remember the rows."""
+        return max(_MOST_NAMES, 4 * len(self.ids))
 
     @property
     def full(self) -> bool:
@@ -146,8 +153,10 @@ class PortTable:
             return cached[1]
         names = map(PortId, ports.device, ports.port)
         rows = np.fromiter((self._intern(name) for name in names), np.int32, len(ports))
-        if len(self._sets) > 65_536:  # sources that make a new set each poll must not leak
+        self._names += len(ports)
+        if self._names > self.most_names:  # sources that make a new set each poll must not leak
             self._sets.clear()
+            self._names = len(ports)
         self._sets[id(ports)] = (ports, rows)
         return rows
 
@@ -247,6 +256,7 @@ class PortTable:
         table._rail = {rail: number for number, rail in enumerate(saved.read("rails"))}
         table.recall(saved)
         table.refused, table.version = self.refused, self.version + 1
+        self._sets.clear()  # who keeps the old table for its names has no use for them
         return table
 
     def recall(self, saved: Saved) -> None:

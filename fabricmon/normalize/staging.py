@@ -77,6 +77,7 @@ class Staging:
         self._layouts: dict[int, Layout] = {}
         self._rows: dict[int, tuple[PortSet, Where, bool]] = {}
         """A port set's rows, and whether every port has one of its own."""
+        self._names = 0
         self._usual: dict[tuple[int, int], Usual] = {}
         """What a plain reading of a port set and a layout (by id) looks like."""
         self.now_ns = NO_TIME
@@ -96,9 +97,13 @@ class Staging:
         rows = self._table.rows(ports).astype(np.intp)
         self._store.grow(len(self._table))
         where = _adjacent(rows)
-        if len(self._rows) > 65_536:  # sources that make a new set each poll must not leak
+        self._names += len(ports)
+        if (
+            self._names > self._table.most_names
+        ):  # sources that make a new set each poll must not leak
             self._rows.clear()
             self._usual.clear()
+            self._names = len(ports)
         own = isinstance(where, slice) or len(_first_of_each(rows)) == len(rows)
         self._rows[id(ports)] = (ports, where, own)
         return where

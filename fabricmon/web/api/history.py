@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from fabricmon.model.frame import Frame
     from fabricmon.model.ports import PortTable
     from fabricmon.model.snapshot import Snapshot
+    from fabricmon.model.topology import PortId
 
 _MAX_TICKS = 3600
 _MAX_CLOSED = 1000
@@ -33,22 +34,23 @@ _SHOWN = 0.02
 class Moment:
     """One tick of one fabric.
 
-    table         the ports by row, as they were then
     rows, stall   int32[M], float32[M]: ports held back more than 2 % of the time
+    names         [M]: what they are called
     packed        its incidents as compressed JSON, worst first: as objects they would be ten times
                   the size, and there are thousands of ticks
-    frame         for the plots; None once it no longer fits
+    frame, table  for the plots, and the ports by row; None once the frame no longer fits
     """
 
     tick: int
     time_ns: int
-    table: PortTable
     ports: int
     rows: NDArray[np.int32]
     stall: NDArray[np.float32]
+    names: tuple[PortId, ...]
     n_incidents: int
     packed: bytes
     frame: Frame | None
+    table: PortTable | None
 
     @property
     def worst(self) -> float:
@@ -58,7 +60,7 @@ class Moment:
     @property
     def size(self) -> int:
         """Bytes, without the frame."""
-        return len(self.packed) + self.rows.nbytes + self.stall.nbytes
+        return len(self.packed) + self.rows.nbytes + self.stall.nbytes + 8 * len(self.names)
 
     def incidents(self) -> list[dict[str, Any]]:
         """The JSON of its incidents, worst first."""
@@ -75,13 +77,14 @@ def moment_of(snapshot: Snapshot) -> Moment:
     return Moment(
         snapshot.tick,
         frame.time_ns,
-        snapshot.table,
         int(np.count_nonzero(snapshot.present)),
         rows,
         stall[rows].astype(np.float32),
+        tuple(snapshot.table.ids[row] for row in rows.tolist()),
         len(snapshot.incidents),
         zlib.compress(incidents, 1),
         frame,
+        snapshot.table,
     )
 
 
@@ -126,7 +129,7 @@ class History:
     def _unframe(self, moment: Moment) -> None:
         if moment.frame is not None:
             self._frames_held -= frame_bytes(moment.frame)
-            moment.frame = None
+            moment.frame = moment.table = None
 
     def _drop(self, moment: Moment) -> None:
         """Forget it. An empty one may stay in `_framed` until its turn comes."""

@@ -220,7 +220,10 @@ def _rates(moments: Sequence[Moment], port: PortId) -> dict[str, Any]:
     frames = [
         (m.frame, row)
         for m in moments
-        if m.frame is not None and (row := m.table.row(port)) is not None and row < m.frame.n_ports
+        if m.frame is not None
+        and m.table is not None
+        and (row := m.table.row(port)) is not None
+        and row < m.frame.n_ports
     ]
     series: dict[str, list[float | None]] = {}
     for i, (frame, row) in enumerate(frames):
@@ -262,16 +265,12 @@ def topology_json(snapshot: Snapshot) -> dict[str, Any]:
 def moment_json(snapshot: Snapshot, moment: Moment, limit: int = 2000) -> dict[str, Any]:
     """What was held back at one tick, hardest first, and the incidents of that tick."""
     order = np.argsort(-moment.stall, kind="stable")[:limit]
-    ids = moment.table.ids
     return {
         "fabric": snapshot.fabric,
         "tick": moment.tick,
         "time": rfc3339(moment.time_ns),
         "stalled": [
-            [ids[row].device, ids[row].port, round(stall, 4)]
-            for row, stall in zip(
-                moment.rows[order].tolist(), moment.stall[order].tolist(), strict=True
-            )
+            [*moment.names[at], round(float(moment.stall[at]), 4)] for at in order.tolist()
         ],
         "stalled_ports": len(moment.rows),
         "incidents": moment.incidents(),

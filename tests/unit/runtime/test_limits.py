@@ -10,6 +10,7 @@ from support.pipelines import batch, ports
 from fabricmon import app, config, yamlfile
 from fabricmon.api import Context
 from fabricmon.errors import ConfigError
+from fabricmon.model import ports as model_ports
 from fabricmon.model.stream import Tick
 from fabricmon.model.topology import Link, Node, PortId, Topology
 from fabricmon.runtime.pipeline import Pipeline
@@ -84,3 +85,18 @@ def test_targets_beyond_the_limit_are_refused(tmp_path: Path, context: Context) 
     loaded = config.accept(yamlfile.loads(text, file="limits.yaml"))
     with pytest.raises(ConfigError, match="3 targets; the limit is 2"):
         app.assemble(loaded, context)
+
+
+def test_a_source_that_makes_a_new_set_of_ports_in_each_poll_fills_no_cache(
+    context: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is remembered of port sets is bounded by their names, not by their number."""
+    monkeypatch.setattr(model_ports, "_MOST_NAMES", 500)
+    pipeline = _pipeline(context, 100)
+    for poll in range(60):
+        now = _START + poll * 10 * _S
+        pipeline.feed(batch("t", ports("t", *map(str, range(100))), poll, now))
+        pipeline.feed(Tick(now, 10.0))
+    staging = pipeline._stages.normalizer._staging
+    assert len(pipeline.table._sets) <= 5
+    assert len(staging._rows) <= 5
