@@ -54,6 +54,7 @@ _AT_PEER = {
 """The same, as the other end of the cable counts it."""
 _TINY = np.float32(1e-9)
 _LASTING = 2
+_USED = 0.02
 _COLD_STALL = 0.25
 """Stall that a port without a past is taken to show in every healthy iteration."""
 
@@ -241,7 +242,14 @@ class FabricView:
         full = _ramp(self.use, 0.6, 0.95)
         changed = _ramp(self.use - np.nan_to_num(self.usual_use), 0.02, 0.2)
         busy = full * (np.float32(0.3) + np.float32(0.7) * changed)
+        busy = np.where(self.slow & (self.use > _USED), np.float32(1), busy)
         return np.fmax(np.fmax(busy, self.queue), np.float32(0.3) * self.marks)
+
+    @cached_property
+    def slow(self) -> NDArray[np.bool_]:
+        """bool[N]: the link runs at less than the speed it is made for."""
+        slow: NDArray[np.bool_] = self.table.speed_bps < 0.9 * self.table.nominal_bps
+        return slow
 
     @cached_property
     def graph(self) -> PressureGraph:

@@ -23,7 +23,8 @@ HOPS = 8
 """Longest chain of held ports that is followed; fabrics of three tiers need six."""
 _MAX_SINKS = 24
 _LIGHT = 0.05
-"""Held time, in ports, below which an end of pressure is nobody's business."""
+"""Held time, in ports, below which an end of pressure is nobody's business; a host that holds its
+own port back is told however little it is."""
 _SHARE = 0.05
 """Less of a port's stall than this does not make it a victim of a sink."""
 
@@ -131,8 +132,10 @@ class PressureGraph:
             return []
         absorbed, _ = self._absorb()
         heaviest = np.argsort(-absorbed, kind="stable")[:_MAX_SINKS]
+        by_host = self.shape.faces_host[self.active] & (self.held[self.active] > 0)
+        weighs = absorbed > max(_LIGHT, 0.03 * absorbed[heaviest[0]])
         out = []
-        for place in heaviest[absorbed[heaviest] > max(_LIGHT, 0.03 * absorbed[heaviest[0]])]:
+        for place in heaviest[(weighs | by_host)[heaviest]]:
             row = int(self.active[place])
             victims, shares = self.upstream(row)
             feeders = self.active[self.src[self.dst == place]]

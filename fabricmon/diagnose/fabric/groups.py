@@ -46,9 +46,17 @@ class Group:
 
 def _newly_full(view: FabricView) -> NDArray[np.bool_]:
     """bool[N]: ways at line rate, far above their past, with somebody waiting; not held."""
-    full = (view.shape.parallel >= 0) & (view.use >= view.config.busy) & (view.held <= 0)
+    full = (view.shape.parallel >= 0) & _stays_full(view) & (view.held <= 0)
     full &= view.use - view.usual_use >= _RISE  # a port without a past says nothing
     return full & view.waited_for
+
+
+def _stays_full(view: FabricView) -> NDArray[np.bool_]:
+    """bool[N]: at line rate in the mean of a span, or in both of the latest polls."""
+    own = view.window.past("tx_use", 2)
+    use = np.where(np.isnan(own), view.shape.at_peer(view.window.past("rx_use", 2)), own)
+    full: NDArray[np.bool_] = (use >= view.config.busy).sum(axis=0) == 2
+    return full | (view.use >= view.config.busy)
 
 
 def _took_over(view: FabricView) -> NDArray[np.bool_]:
@@ -62,7 +70,7 @@ def _took_over(view: FabricView) -> NDArray[np.bool_]:
         left |= (low > _USED) & (now <= _LEFT * low)
         more |= (now > 1.1 * high) & (now > high + _USED)
     left &= way & ~_rerouted(view)
-    more &= way & (view.held <= 0)
+    more &= way  # held back or not: what it took over may be too much further on
     if not left.any() or not more.any():
         return np.zeros(len(way), np.bool_)
     groups = np.unique(shape.parallel[left])
@@ -86,16 +94,26 @@ def _rerouted(view: FabricView) -> NDArray[np.bool_]:
     return rerouted
 
 
+def _broke_lately(view: FabricView) -> NDArray[np.bool_]:
+    """bool[N]: ways that begin or end where a way broke lately: the others carry its share."""
+    shape = view.shape
+    broke = (view.memory.breaks() > 0) & (shape.parallel >= 0)
+    devices = np.bincount(shape.node, broke, len(shape.is_host)) > 0
+    near: NDArray[np.bool_] = devices[shape.node] | ((shape.beyond >= 0) & devices[shape.beyond])
+    return near
+
+
 def full_groups(view: FabricView) -> list[Group]:
     """Groups in which a way is newly full, or took over what its siblings carried."""
     shape = view.shape
     full = _newly_full(view)
     taken = _took_over(view)
+    broke = _broke_lately(view)
     found = []
     for number in np.unique(shape.parallel[full | taken]):
         rows = np.flatnonzero(shape.parallel == number)
         known = rows[np.isfinite(view.use[rows])]
-        if len(known) < 2:
+        if len(known) < 2 or broke[rows].any():
             continue
         hot = known[(full | taken)[known]]
         hot = hot[np.argsort(-view.use[hot], kind="stable")]

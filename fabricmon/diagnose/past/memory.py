@@ -19,10 +19,22 @@ _STILL = 1e-4
 _FRAMES = np.float32(20_000)
 """Bytes: a queue of a few frames is on its way, not stuck."""
 _LOSS_POLLS = 6
+_STANDS = 0.5
+"""How far a queue or its marks must have risen to be trouble (`FabricView.queue`, `marks`)."""
 _CATCH_UP = 1.4
 """Times the usual traffic in the poll after a silence: the cache of the poll before came late."""
 _NEVER = np.iinfo(np.int64).max
-_KEPT = ("onset", "latched", "_up", "_broken", "_silent")
+_KEPT = (
+    "onset",
+    "latched",
+    "trouble",
+    "_up",
+    "_broken",
+    "_silent",
+    "_fell",
+    "_uncounted",
+    "_bounced",
+)
 
 
 def _grown(array: NDArray[Any], n: int, fill: float) -> NDArray[Any]:
@@ -47,15 +59,21 @@ class Memory:
 
     onset    int64[N]  tick at which the port began to be held back, a huge number if it is not
     latched  bool[N]   paused, then silent: with frame counters only, a pause that never ended
+    trouble  int64[N]  latest tick at which the port was held back, lost, erred or had a queue
+                       that stood as never before; a huge negative number if there was none
     """
 
     def __init__(self) -> None:
         """Empty."""
         self.onset = np.zeros(0, np.int64)
         self.latched = np.zeros(0, np.bool_)
+        self.trouble = np.zeros(0, np.int64)
         self._up = np.zeros(0, np.float32)
         self._broken = np.zeros((RECENT, 0), np.bool_)
         self._silent = np.zeros(0, np.bool_)
+        self._fell = np.zeros(0, np.bool_)
+        self._uncounted = np.zeros(0, np.bool_)
+        self._bounced = np.zeros((RECENT, 0), np.bool_)
 
     def save(self) -> Saved:
         """All of it."""
@@ -75,16 +93,24 @@ class Memory:
         n = view.frame.n_ports
         self.onset = _grown(self.onset, n, _NEVER)
         self.latched = _grown(self.latched, n, 0)
+        self.trouble = _grown(self.trouble, n, -_NEVER)
         self._up = _grown(self._up, n, np.nan)
         self._broken = _grown(self._broken, n, 0)
         self._silent = _grown(self._silent, n, 0)
+        self._fell = _grown(self._fell, n, 0)
+        self._uncounted = _grown(self._uncounted, n, 0)
+        self._bounced = _grown(self._bounced, n, 0)
         self._latch(view)
         self._count_breaks(view)
 
     def after(self, view: FabricView) -> None:
-        """Note since when each port is held back."""
+        """Note since when each port is held back, and where there is trouble."""
         held = view.held > 0
         self.onset = np.where(held, np.minimum(self.onset, view.window.ticks), _NEVER)
+        bad = held | (view.queue >= _STANDS) | (view.marks >= _STANDS)
+        for name in ("errors", "drops"):
+            bad |= np.nan_to_num(view.levels.now(name)) > 0
+        self.trouble[bad] = view.window.ticks
 
     def _latch(self, view: FabricView) -> None:
         """Silence that is no rest: after a surge of pauses, or with a queue that cannot leave."""
@@ -96,7 +122,9 @@ class Memory:
         silent = sent <= _STILL
         estimated = view.frame.ratios.estimated
         told = told | self._stuck(view)
-        self.latched = silent & was_used & estimated & (self.latched | told)
+        up = view.frame.gauges.get("oper_up")
+        carries = ~(up < 0.5) if up is not None else np.True_  # what is down sends nothing anyway
+        self.latched = silent & was_used & estimated & carries & (self.latched | told)
 
     @staticmethod
     def _stuck(view: FabricView) -> NDArray[np.bool_]:
@@ -113,20 +141,22 @@ class Memory:
         had not told comes on top; a link that was down has nothing to tell afterwards. And a job
         may rest: only a silence in which something was lost is a break.
         """
-        up = view.frame.gauges.get("oper_up")
+        up = view.frame.gauges.get("oper_up", np.full(view.frame.n_ports, np.nan, np.float32))
         downs = view.frame.rate_of("link_downed")
-        broke = np.nan_to_num(downs) > 0
-        told = ~np.isnan(downs)
-        if up is not None:
-            broke |= (up < 0.5) & (self._up > 0.5)
-            told |= ~np.isnan(up)
-            self._up = np.where(np.isnan(up), self._up, up)
+        counted, fell = np.nan_to_num(downs) > 0, (up < 0.5) & (self._up > 0.5)
+        broke = (counted & ~self._uncounted) | fell  # some count a down when it is over
+        self._uncounted = (self._uncounted | fell) & ~counted
+        told = ~np.isnan(downs) | ~np.isnan(up)
+        self._up = np.where(np.isnan(up), self._up, up)
+        back = (counted | self._fell) & ~(up < 0.5)  # down for longer is somebody's work
+        self._fell = broke & (up < 0.5)
         told |= view.shape.at_peer(told.astype(np.float32), 0.0) > 0
         silent = self._alone_silent(view) & ~told
         if _loses(view):
             broke |= self._silent & ~silent & ~self._catches_up(view)
         self._silent = silent
         self._broken[view.window.ticks % RECENT] = broke
+        self._bounced[view.window.ticks % RECENT] = back
 
     @staticmethod
     def _catches_up(view: FabricView) -> NDArray[np.bool_]:
@@ -166,3 +196,7 @@ class Memory:
         """How many polls ago the port's recent breaks were, the oldest first; `ticks` is now."""
         ago = (ticks - np.flatnonzero(self._broken[:, row])) % RECENT
         return [int(polls) for polls in sorted(ago, reverse=True)]
+
+    def bounced(self) -> NDArray[np.bool_]:
+        """bool[N]: told of a down in one of the recent polls, and up again by the next one."""
+        return np.asarray(self._bounced.any(axis=0))

@@ -32,8 +32,6 @@ LEARN = 24
 _QUIET = 0.005
 _SLOWED = 0.7
 """Share of its usual traffic below which a job counts as slow."""
-_SAME = 1.4
-"""Two halves of a span whose traffic differs by less are one pace."""
 _SEEN = 12
 """Lags that must be known of the past."""
 
@@ -47,7 +45,7 @@ class Lag:
     lag     float[H]  how far each host fell behind the others and caught up again
     past    float[H]  the largest such lag before
     pace    float     traffic of the job now, as a share of its usual traffic
-    steady  bool      the pace has been about the same for some polls
+    lasting (low, high) of the pace in the latest half span of polls, NaN while it is not known
     even    float     spread of that share between its hosts
     usual   float[H]  share of its link that each host usually sends, over all its cards
     shares  float[W,H]  what each sent in each of the last polls, over `usual`; 0 of idle hosts
@@ -59,7 +57,7 @@ class Lag:
     lag: NDArray[np.float64]
     past: NDArray[np.float64]
     pace: float
-    steady: bool
+    lasting: tuple[float, float]
     even: float
     usual: NDArray[np.float64]
     shares: NDArray[np.float64]
@@ -80,12 +78,18 @@ class Beat:
         self._polls = 0
         self._sent = np.full((KEPT, hosts), np.nan)
         self._lags = np.full((KEPT, hosts), np.nan)
+        self._paces = np.full(KEPT, np.nan)
         self._slow = np.zeros(KEPT, np.bool_)
         """Polls in which the job ran slower than usual: they do not teach what is usual."""
 
     def save(self) -> tuple[int, dict[str, NDArray[Any]]]:
         """Polls seen, and what they showed."""
-        return self._polls, {"sent": self._sent, "lags": self._lags, "slow": self._slow}
+        return self._polls, {
+            "sent": self._sent,
+            "lags": self._lags,
+            "slow": self._slow,
+            "paces": self._paces,
+        }
 
     def restore(self, polls: int, arrays: dict[str, NDArray[Any]], order: list[int]) -> None:
         """Go on from there; host `i` is the one that was `order[i]`.
@@ -97,6 +101,7 @@ class Beat:
             raise ValueError(f"a job of {self._sent.shape}, not {sent.shape}")
         self._polls, self._sent = polls, sent
         self._lags, self._slow = arrays["lags"][:, order], arrays["slow"]
+        self._paces = arrays["paces"]
 
     def push(self, sent: NDArray[np.float32]) -> None:
         """Take float32[C], the share of its link each card used in this poll."""
@@ -104,6 +109,7 @@ class Beat:
         self._sent[self._polls % KEPT] = total / self._per_host
         self._slow[self._polls % KEPT] = False
         self._lags[self._polls % KEPT] = np.nan
+        self._paces[self._polls % KEPT] = np.nan
         self._polls += 1
 
     def _recent(self, store: NDArray[Any], skip: int, count: int) -> NDArray[Any]:
@@ -128,6 +134,7 @@ class Beat:
         span = SPAN // 2 if _whole_iterations(before) else SPAN
         recent = share[-span:, works].mean(axis=0)
         pace = float(np.median(recent))
+        self._paces[(self._polls - 1) % KEPT] = pace
         if pace < _SLOWED:
             self._slow[(self._polls - 1 - np.arange(SPAN // 2)) % KEPT] = True
             self._lags[(self._polls - 1 - np.arange(SPAN)) % KEPT] = np.nan
@@ -137,14 +144,14 @@ class Beat:
         past = past[~np.isnan(past).any(axis=1)]
         if len(past) < _SEEN:
             return None
-        halves = [float(half.mean()) for half in np.array_split(together[-span:], 2)]
+        paces = self._recent(self._paces, 0, span // 2)
         return Lag(
             self.rows,
             self.cards,
             lag,
             past.max(axis=0),
             pace,
-            max(halves) < _SAME * min(halves),
+            (float(paces.min()), float(paces.max())),
             float(np.subtract(*np.quantile(recent, [0.9, 0.1]))),
             np.where(works, usual, 0.0),
             share,

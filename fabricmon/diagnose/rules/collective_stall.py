@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from fabricmon.diagnose.past.pace import SPAN
 from fabricmon.diagnose.raw import sent_lately
 from fabricmon.model.incident import Cause, Evidence, Finding, IncidentKind, Severity, Verdict
 
@@ -23,8 +24,9 @@ _BEHIND = 0.03
 """Smallest lag, in units of what a host usually sends in a poll."""
 
 
-_HALVED = 0.55
-"""Share of its usual traffic from which a job is slow beyond what a new phase explains."""
+_HALVED = 0.5
+"""Share of its usual traffic from which a job is slow beyond what a new phase explains: each
+iteration takes twice its time."""
 _STOPPED = 0.1
 """Below this a job has ended or pauses."""
 _ALSO_SLOWER = 0.85
@@ -71,8 +73,12 @@ class CollectiveStall:
 
     @staticmethod
     def _halved(lag: Lag) -> bool:
-        """Whether the job is slower by half, all hosts alike, for a while."""
-        return lag.steady and _STOPPED < lag.pace < _HALVED and lag.even < _EVEN
+        """Whether the job is slower by half, all hosts alike, for a while.
+
+        A job that stops or starts passes through such a pace within a few polls.
+        """
+        low, high = lag.lasting
+        return low > _STOPPED and high < _HALVED and lag.even < _EVEN
 
     @staticmethod
     def _last(lag: Lag, *, sure: bool) -> int | None:
@@ -93,14 +99,16 @@ class CollectiveStall:
 
     @staticmethod
     def _troubled(view: FabricView, lag: Lag) -> bool:
-        """Whether the fabric holds back, drops or breaks at the job's hosts or their switches."""
+        """Whether the fabric held back or lost at the job's hosts or their switches of late.
+
+        As far back as lag and pace look: what a fault did to them outlives it by so long.
+        """
         shape = view.shape
         peers = shape.peer[lag.cards]
         near = np.zeros(len(shape.is_host), np.bool_)
         near[shape.node[lag.cards]] = True
         near[shape.node[peers[peers >= 0]]] = True
-        bad = (view.held > 0) | (np.nan_to_num(view.levels.now("errors")) > 0)
-        bad |= np.nan_to_num(view.levels.now("drops")) > 0
+        bad = (view.held > 0) | (view.memory.trouble > view.window.ticks - SPAN)
         return bool(near[shape.node[bad]].any())
 
     def _finding(self, view: FabricView, job: str, lag: Lag, late: int | None) -> Finding:

@@ -27,8 +27,9 @@ class DegradedLink:
     kind: ClassVar[str] = IncidentKind.DEGRADED_LINK
     signature: ClassVar[str] = (
         "Faulty packets, symbol or uncorrected FEC errors at an end of a link; or a link whose "
-        "speed is below what it can do; or traffic that stands on a plateau below the link's rate "
-        "with a standing queue and nobody pausing it."
+        "speed is below what it can do; or one that went down and came back at once; or traffic "
+        "that stands on a plateau below the link's rate with a standing queue and nobody pausing "
+        "it; or light received, or errors still corrected, that get worse than they ever were."
     )
     discriminator: ClassVar[str] = (
         "Errors come without pause and without ECN. A plateau with pause from the host is a slow "
@@ -49,7 +50,7 @@ class DegradedLink:
 
     def findings(self, view: FabricView) -> Sequence[Finding]:
         """Links with errors, links below their speed, plateaus, light that fades."""
-        found = [*self._erring(view), *self._slow(view)]
+        found = [*self._erring(view), *self._slow(view), *self._bounced(view)]
         found += [self._clipped(view, port) for port in clipped_ports(view) if not port.by_host]
         self._optics.update(view.frame)
         return [*found, *self._fading(view, {row for one in found for row in one.rows})]
@@ -71,7 +72,8 @@ class DegradedLink:
         return found
 
     def _erring(self, view: FabricView) -> list[Finding]:
-        errors = np.nan_to_num(view.levels.now("errors"))
+        latest = view.window.now("errors")  # one poll is enough: errors are no phase of a job
+        errors = np.nan_to_num(np.fmax(view.levels.now("errors"), latest))
         past = np.nan_to_num(view.levels.high("errors"))
         share = errors / np.fmax(_packets(view), 1.0)
         bad = np.flatnonzero((share > view.config.loss) & (errors > 3 * past))
@@ -87,11 +89,27 @@ class DegradedLink:
             found.append(self._finding(view, ends, tuple(evidence), Severity.MODERATE, 0.9))
         return found
 
+    def _bounced(self, view: FabricView) -> list[Finding]:
+        """Links that went down once and came back at once; another time, and they flap."""
+        found = []
+        down = view.memory.bounced() & (view.memory.breaks() > 0)
+        for row in np.flatnonzero(down):
+            peer = int(view.shape.peer[row])
+            if peer >= 0 and down[peer] and peer < row:
+                continue
+            port = view.table.ids[row]
+            evidence = Evidence(
+                "link_downed", port.device, port.port, 1.0, "breaks, recent polls", "0"
+            )
+            ends = [int(row)] + ([peer] if peer >= 0 else [])
+            finding = self._finding(view, ends, (evidence,), Severity.MODERATE, 0.7)
+            found.append(replace(finding, reason="link-down"))
+        return found
+
     def _slow(self, view: FabricView) -> list[Finding]:
         table = view.table
-        slow = table.speed_bps < 0.9 * table.nominal_bps
         found = []
-        for row in np.flatnonzero(slow):
+        for row in np.flatnonzero(view.slow):
             port = table.ids[row]
             evidence = Evidence(
                 "speed_bps",
@@ -102,7 +120,7 @@ class DegradedLink:
                 f"{table.nominal_bps[row]:.3g}",
             )
             found.append(self._finding(view, [int(row)], (evidence,), Severity.MODERATE, 0.95))
-        return found
+        return [_with_victims(view, finding) for finding in found]
 
     def _clipped(self, view: FabricView, port: Clipped) -> Finding:
         evidence = (
@@ -112,8 +130,7 @@ class DegradedLink:
             *view.tree(port.victims),
         )
         finding = self._finding(view, [port.row], evidence, Severity.MILD, port.confidence)
-        rows = (port.row, *map(int, port.victims))
-        return replace(finding, victims=view.victims(port.victims), rows=rows)
+        return _with_victims(view, finding, port.victims)
 
     def _finding(
         self,
@@ -134,6 +151,18 @@ class DegradedLink:
             self.advice,
             rows=tuple(ends),
         )
+
+
+def _with_victims(
+    view: FabricView, finding: Finding, victims: NDArray[np.intp] | None = None
+) -> Finding:
+    """The finding with those who wait for its link, or for what `victims` says."""
+    row = finding.rows[0]
+    if victims is None:
+        ends = np.array([row, *([peer] if (peer := int(view.shape.peer[row])) >= 0 else [])])
+        victims = view.behind_all(ends)
+    rows = tuple(dict.fromkeys((*finding.rows, *map(int, victims))))
+    return replace(finding, victims=view.victims(victims), rows=rows)
 
 
 def _packets(view: FabricView) -> NDArray[np.float32]:

@@ -35,6 +35,8 @@ class FlappingLink:
         "a silent link counts as broken only where loss or retransmission is counted somewhere."
     )
 
+    opens_after: ClassVar[int] = 1  # it takes two downs already
+
     def findings(self, view: FabricView) -> Sequence[Finding]:
         """One finding per link."""
         drops = view.memory.breaks().astype(np.float32)

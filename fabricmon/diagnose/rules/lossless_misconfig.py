@@ -27,6 +27,8 @@ _MARKS_EXPECTED = 1e-3
 _MARKS_ELSEWHERE = 0.01
 _PRESSURE = 0.1
 """Held time, in ports, from which a full port counts as congested."""
+_CROWD = 0.3
+"""Held time, in ports, from which a queue stands whatever its depth was when it was read."""
 _STRAY = 0.02
 """Share of bytes outside the lossless class that a fabric made for it does not exceed."""
 _UNHEARD = 0.05
@@ -292,6 +294,7 @@ def _full_ports(view: FabricView, sink: Sink) -> list[int]:
     if sink.kind is not SinkKind.BUSY or sink.mass < _PRESSURE:
         return []
     standing = view.use[sink.row] >= view.config.busy or view.queue[sink.row] >= 0.5
+    standing |= sink.mass >= _CROWD  # what makes so many wait is above the marking threshold
     rows = [sink.row] if standing else []
     onward = single_destination(view, sink.row)
     if onward is not None and view.queue[onward] >= 0.5:

@@ -12,6 +12,8 @@ from fabricmon.model.incident import Finding, IncidentKind, Severity, Verdict
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from fabricmon.diagnose.fabric.groups import Group
     from fabricmon.diagnose.view import FabricView
 
@@ -47,7 +49,7 @@ class PathImbalance:
 
     def _finding(self, view: FabricView, group: Group) -> Finding:
         full = group.full
-        victims = view.behind_all(full)
+        victims = self._victims(view, full)
         evidence = [view.evidence(int(row), "tx_use", "like its siblings") for row in full[:4]]
         idle = np.setdiff1d(group.rows, full)
         evidence += [view.evidence(int(row), "tx_use", "like its siblings") for row in idle[:6]]
@@ -60,8 +62,15 @@ class PathImbalance:
             view.victims(victims),
             (*evidence, *view.tree(victims)),
             self.advice,
-            rows=(*map(int, full), *map(int, np.setdiff1d(victims, full))),
+            rows=tuple(dict.fromkeys(map(int, (*full, *victims, *group.rows)))),
         )
+
+    @staticmethod
+    def _victims(view: FabricView, full: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Whoever waits for the full ways, and for what they overfill further on."""
+        behind = view.behind_all(full)
+        onward = [sink.victims for sink in view.sinks if np.isin(full, sink.victims).any()]
+        return np.unique(np.concatenate([behind, *onward]))
 
 
 RULE = PathImbalance

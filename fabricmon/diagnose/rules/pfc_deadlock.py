@@ -46,8 +46,10 @@ class PfcDeadlock:
 
     def findings(self, view: FabricView) -> Sequence[Finding]:
         """One finding per cycle."""
-        still = view.uses(_POLLS)
-        stuck = (still <= _STILL).all(axis=0) & (view.blocked >= _BLOCKED)
+        still = view.uses(_POLLS) <= _STILL
+        stuck = still.all(axis=0) & (view.blocked >= _BLOCKED)
+        measured = ~view.frame.ratios.estimated  # then one whole poll without a byte is enough
+        stuck |= still[-1] & (np.nan_to_num(view.stall_now) >= _BLOCKED) & measured
         return [self._finding(view, cycle) for cycle in view.graph.cycles(stuck)]
 
     def _finding(self, view: FabricView, cycle: NDArray[np.intp]) -> Finding:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from fabricmon.diagnose.fabric.graph import SinkKind
 from fabricmon.diagnose.fabric.plateau import clipped_ports
 from fabricmon.model.incident import Finding, IncidentKind, Severity, Verdict
@@ -11,7 +13,6 @@ from fabricmon.model.incident import Finding, IncidentKind, Severity, Verdict
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from fabricmon.diagnose.view import FabricView
@@ -44,7 +45,8 @@ class SlowReceiver:
     def findings(self, view: FabricView) -> Sequence[Finding]:
         """Sinks that a host holds back, and plateaus that a host shows a little pause for."""
         ends = [(sink.row, sink.victims) for sink in view.sinks if sink.kind is SinkKind.HOST]
-        ends += [(port.row, port.victims) for port in clipped_ports(view) if port.by_host]
+        clipped = (port for port in clipped_ports(view) if port.by_host)
+        ends += [(port.row, np.union1d(port.victims, [port.row])) for port in clipped]
         return [self._finding(view, row, victims) for row, victims in ends]
 
     def _finding(self, view: FabricView, row: int, victims: NDArray[np.intp]) -> Finding:

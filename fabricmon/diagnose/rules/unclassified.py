@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from fabricmon.diagnose.past.levels import PAST
 from fabricmon.model.incident import Evidence, Finding, IncidentKind, Severity, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from fabricmon.diagnose.view import FabricView
 
@@ -33,41 +36,56 @@ class Unclassified:
         "Says where, not why. A score without physical evidence is never reported."
     )
 
+    opens_after: ClassVar[int] = 5  # a job that begins a new phase is over its first bursts by then
+
     def findings(self, view: FabricView) -> Sequence[Finding]:
-        """The highest-scoring alarmed ports with evidence."""
+        """The highest-scoring alarmed ports with evidence, those that wait for one port as one."""
         alarmed = np.flatnonzero(view.scores.alarm)
         evident = alarmed[self._evidence_at(view)[alarmed]]
-        worst = evident[np.argsort(-view.scores.anomaly[evident], kind="stable")][:_MOST]
-        return [self._finding(view, int(row)) for row in worst]
+        worst = evident[np.argsort(-view.scores.anomaly[evident], kind="stable")]
+        found = []
+        for sink in view.sinks:
+            behind = np.isin(worst, sink.victims)
+            if behind.any():
+                found.append(self._finding(view, sink.row, int(worst[behind][0]), sink.victims))
+                worst = worst[~behind]
+        alone = worst[: max(0, _MOST - len(found))]
+        return found + [self._finding(view, int(r), int(r), view.behind(int(r))) for r in alone]
 
     @staticmethod
     def _evidence_at(view: FabricView) -> np.ndarray:
         levels = view.levels
         drops = np.nan_to_num(levels.now("drops")) > 2 * np.nan_to_num(levels.high("drops"))
         errors = np.nan_to_num(levels.now("errors")) > 2 * np.nan_to_num(levels.high("errors"))
-        evident: np.ndarray = (view.held > 0) | drops | errors
+        evident: np.ndarray = drops | errors
+        if not view.scores.learning and levels.ticks >= PAST:
+            evident |= view.held > 0  # before that, what a port is held back usually is not known
         return evident
 
-    def _finding(self, view: FabricView, row: int) -> Finding:
-        score = float(view.scores.anomaly[row])
-        port = view.table.ids[row]
-        why = ", ".join(view.scores.why.get(row, ()))
+    def _finding(
+        self, view: FabricView, row: int, alarmed: int, victims: NDArray[np.intp]
+    ) -> Finding:
+        """The cause is `row`, where the chain of the `alarmed` port ends."""
+        score = float(view.scores.anomaly[alarmed])
+        port = view.table.ids[alarmed]
+        why = ", ".join(view.scores.why.get(alarmed, ()))
         names = ("stall", "drops", "errors")
-        shown = [n for n in names if np.nan_to_num(view.levels.now(n)[row]) > 0]
+        shown = [n for n in names if np.nan_to_num(view.levels.now(n)[alarmed]) > 0]
         return Finding(
             IncidentKind.UNCLASSIFIED,
             Verdict.FABRIC,
             Severity.MODERATE if len(shown) > 1 else Severity.MILD,
             0.4,
             (view.cause(row, 0.4),),
-            view.victims([row]) if view.held[row] > 0 else (),
+            view.victims(victims),
             (
                 Evidence("anomaly_score", port.device, port.port, score, "", why),
-                *(view.evidence(row, name) for name in shown),
+                *(view.evidence(alarmed, name) for name in shown),
+                *view.tree(victims),
             ),
             self.advice,
             anomaly_score=score,
-            rows=(row,),
+            rows=tuple(dict.fromkeys((row, alarmed, *map(int, victims)))),
         )
 
 

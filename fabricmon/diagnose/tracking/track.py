@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fabricmon.diagnose.tracking.arbiter import same_place
+from fabricmon.diagnose.tracking.belief import believed
 from fabricmon.diagnose.tracking.written import Written
 from fabricmon.model.incident import (
     SEVERITY_ORDER,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from fabricmon.model.incident import Evidence
     from fabricmon.model.ports import PortTable
 
-_BY_PORT = ("_held",)
+_BY_PORT = ("_risen", "_stalled", "_victim")
 _REMEMBERED = 2048
 """Ticks of which a track knows whether they had a claim: more than any setting looks back."""
 
@@ -61,7 +62,9 @@ class Track:
         self._leading: dict[tuple[str, str], Cause] = {}
         self._latest: dict[IncidentKind, Finding] = {}
         self._hardest: dict[IncidentKind, tuple[float, Finding]] = {}
-        self._held = np.zeros(0, np.float32)
+        self._risen = np.zeros(0, np.float32)
+        self._stalled = np.zeros(0, np.float32)
+        self._victim = np.zeros(0, np.bool_)
         self._claims = 0
         self._sure: defaultdict[IncidentKind, float] = defaultdict(float)
         self._times: defaultdict[IncidentKind, int] = defaultdict(int)
@@ -150,10 +153,13 @@ class Track:
         return cause.device, cause.port
 
     def _hold(self, finding: Finding, view: FabricView) -> None:
+        """Add up every port's stall: one that is named now and then is judged by its mean."""
         self._grow(view.frame.n_ports)
+        stall = np.where(view.memory.latched, np.float32(1), np.nan_to_num(view.stall))
+        self._stalled += stall
+        self._risen += stall - np.nan_to_num(view.stall_past)
         rows = [view.table.row(PortId(v.device, v.port)) for v in finding.victims]
-        known = np.array([row for row in rows if row is not None], np.intp)
-        self._held[known] += np.nan_to_num(view.stall[known])
+        self._victim[[row for row in rows if row is not None]] = True
 
     @property
     def kind(self) -> IncidentKind:
@@ -233,7 +239,7 @@ class Track:
             incident.severity = finding.severity
         incident.causes = self._causes(kind, config.max_causes)
         sure = self._sure[kind] / self._times[kind]
-        incident.confidence = min(sure * (0.5 + 0.5 * share), 1.0)
+        incident.confidence = believed(sure, share)
         incident.victims = self._victims(config, view)
         incident.evidence, incident.advice = finding.evidence, finding.advice
         incident.anomaly_score = max(incident.anomaly_score, finding.anomaly_score)
@@ -251,8 +257,8 @@ class Track:
 
     def _victims(self, config: DiagnoseConfig, view: FabricView) -> tuple[Victim, ...]:
         """Ports that were held back for a noticeable share of the whole incident."""
-        mean = self._held / max(self._claims, 1)
-        rows = np.flatnonzero(mean >= config.stall)
+        mean = self._stalled / max(self._claims, 1)
+        rows = np.flatnonzero(self._victim & (self._risen >= config.stall * self._claims))
         worst = rows[np.argsort(-mean[rows], kind="stable")][: config.max_victims]
         ids = view.table.ids
         return tuple(
