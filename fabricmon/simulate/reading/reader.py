@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from fabricmon.simulate.workload.timeline import Interval
 
 _OTHER_QUEUE = 0
+_HAIR = 1e-6
+"""What adding up parts of an event falls short of a whole one."""
 _TOP_32 = (1 << 32) - 1
 
 _PORT = ("rx_bytes", "tx_bytes", "rx_packets", "tx_packets", "rx_errors", "link_downed")
@@ -237,7 +239,7 @@ class Reader:
     ) -> None:
         """Add to the totals; show them where the device renews its cache."""
         gain = target.rest + added[target.rows[:, None], target.pick]
-        whole = np.floor(gain)
+        whole = np.floor(gain + _HAIR)
         target.rest = gain - whole
         before = target.total
         target.total = before + whole.astype(np.int64)
