@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from typing import TYPE_CHECKING, NamedTuple
@@ -160,3 +161,20 @@ def test_the_readme_shows_top_as_it_is() -> None:
     (picture,) = [t for k, t in _FENCE.findall((ROOT / "README.md").read_text()) if " open, " in t]
     assert len(titles) > 8
     assert [title for title in titles if title not in picture.split()] == []
+
+
+def test_the_container_is_built_of_what_is_there() -> None:
+    """What is copied exists, what runs is rootless, and the command is one of ours."""
+    text = (ROOT / "deploy/container/Containerfile").read_text()
+    copied = [
+        word
+        for line in re.findall(r"^COPY (?!--from)(.*) \S+$", text, re.MULTILINE)
+        for word in line.split()
+    ]
+    assert len(copied) >= 5
+    assert [word for word in copied if not (ROOT / word).exists()] == []
+    assert re.findall(r"^USER (\S+)$", text, re.MULTILINE) == ["65532:65532"]
+    (entry,) = re.findall(r"^ENTRYPOINT (\[.*\])$", text, re.MULTILINE)
+    (command,) = re.findall(r"^CMD (\[.*\])$", text, re.MULTILINE)
+    assert json.loads(entry)[0].endswith("/fabricmon")
+    _parsed(shlex.join(["fabricmon", *json.loads(command)]))

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 FABRICMON = str(Path(sys.executable).with_name("fabricmon"))
-_START_S = 60.0
+_START_S = 150.0
 _PAUSE_S = 0.1
 
 
