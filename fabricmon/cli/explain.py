@@ -47,7 +47,7 @@ def command(name: str | None, output: str) -> None:
         print_json(facts)
         return
     for key, text in facts.items():
-        body = textwrap.wrap(text, 66)
+        body = textwrap.wrap(text, 66, break_on_hyphens=False)
         click.echo(f"{key:<13} {body[0] if body else ''}")
         for line in body[1:]:
             click.echo(f"{'':<13} {line}")
