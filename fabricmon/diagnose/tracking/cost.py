@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from fabricmon.diagnose.view import FabricView
 
 
+_ENDED = 1000
+"""Jobs that ended of which the cost is still told."""
+
+
 class Cost:
     """Books per job since start, and per incident."""
 
@@ -39,6 +43,13 @@ class Cost:
                 worst[job] = max(worst.get(job, 0.0), seconds)
         for job, seconds in worst.items():
             self.jobs[job] = self.jobs.get(job, 0.0) + seconds
+        self._let_go({job.name for job in view.shape.jobs})
+
+    def _let_go(self, running: set[str]) -> None:
+        """Forget the jobs that ended longest ago: schedulers name each run anew, for months."""
+        ended = [job for job in self.jobs if job not in running]
+        for job in ended[: max(len(ended) - _ENDED, 0)]:
+            del self.jobs[job]
 
     @staticmethod
     def _victim_rows(track: Track, view: FabricView) -> NDArray[np.intp]:
