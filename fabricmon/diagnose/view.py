@@ -242,6 +242,9 @@ class FabricView:
         full = _ramp(self.use, 0.6, 0.95)
         changed = _ramp(self.use - np.nan_to_num(self.usual_use), 0.02, 0.2)
         busy = full * (np.float32(0.3) + np.float32(0.7) * changed)
+        # a poll longer than its bursts never shows it full: what carries far more than usual may be
+        rising = _ramp(self.use - np.nan_to_num(self.usual_use), 0.1, 0.25)
+        busy = np.fmax(busy, np.float32(0.25) * rising)
         busy = np.where(self.slow & (self.use > _USED), np.float32(1), busy)
         return np.fmax(np.fmax(busy, self.queue), np.float32(0.3) * self.marks)
 

@@ -24,7 +24,7 @@ _BELOW = 0.8
 _SEEN, _INFERRED = 0.75, 0.6
 """Confidence in a plateau that is seen, and in one that must be there."""
 _CLIPPED = 0.85
-"""It stays below this share of what it carried before."""
+"""It stays below this share of what it carried in a poll before."""
 _PATIENCE = 5
 """Polls in which the real end of pressure may still show itself."""
 _USED = 0.02
@@ -39,7 +39,7 @@ def plateaus(view: FabricView) -> NDArray[np.bool_]:
         return standing
     peak = np.fmax.reduce(view.window.past("tx_use", POLLS), axis=0)
     clipped = (peak < _BELOW) & (view.use > _USED) & (view.held <= 0)
-    clipped &= peak < _CLIPPED * view.levels.high("tx_use")  # without a past nothing is clipped
+    clipped &= peak < _CLIPPED * view.levels.high("tx_use_poll")  # without a past nothing is
     deep = view.window.past("depth", POLLS) > 2 * np.nan_to_num(view.levels.high("depth"))
     lasting = deep.sum(axis=0) >= POLLS - 1
     found: NDArray[np.bool_] = standing & clipped & lasting & (view.shape.beyond >= 0)
@@ -83,7 +83,7 @@ def _clipped_beyond(view: FabricView, held: int) -> int | None:
     rows = view.shape.rows_of(device)
     rows = rows[rows != view.shape.peer[held]]
     peak = np.fmax.reduce(view.window.past("tx_use", POLLS)[:, rows], axis=0)
-    before = view.levels.high("tx_use")[rows]
+    before = view.levels.high("tx_use_poll")[rows]
     clipped = before / np.fmax(peak, np.float32(_USED))
     clipped = np.where((peak > _FLOWS) & np.isfinite(before), clipped, 0)
     if not len(rows) or float(clipped.max()) < 1.25:

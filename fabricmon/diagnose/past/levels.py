@@ -34,6 +34,7 @@ TRACKED = {
     "press": ("press", SPAN),
     "tx_use": ("tx_use", SPAN),
     "tx_use_long": ("tx_use", LONG),
+    "tx_use_poll": ("tx_use", 1),
     "rx_use": ("rx_use", SPAN),
     "rx_pause": ("rx_pause", SPAN),
     "tx_pause": ("tx_pause", SPAN),

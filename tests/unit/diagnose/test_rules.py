@@ -93,6 +93,17 @@ def test_a_full_way_beside_an_idle_one_is_an_imbalance() -> None:
     assert {(v.device, v.port) for v in found.victims} == set(hosts)
 
 
+def test_a_way_that_took_over_is_named_though_no_poll_shows_it_full() -> None:
+    """Bursts shorter than a poll: the way carries half of the time, but its sibling nothing."""
+    full, idle = PortId("leaf0", "u0"), PortId("leaf0", "u1")
+    hosts = [PortId(f"h0-{n}", "nic") for n in range(4)]
+    values = {"tx_use": {full: 0.6, idle: 0.0}, "stall": dict.fromkeys(hosts, 0.4)}
+    found = only(calm(leaf_spine()), values)
+    assert found.kind is IncidentKind.PATH_IMBALANCE
+    assert found.cause is not None
+    assert (found.cause.device, found.cause.port) == full
+
+
 def test_a_link_that_goes_down_twice_flaps_and_once_is_a_bad_cable() -> None:
     """The first down that nobody ordered is told; with the second it becomes flapping."""
     run = calm(leaf_spine())
