@@ -40,7 +40,7 @@ PORTS = int(os.environ.get("PORTS", "30000"))
 INTERVAL_S = float(os.environ.get("INTERVAL", "20"))
 _HOSTS_TOO = 1.55
 """Ports of a fabric for each port of a switch."""
-_MEASURED = 6
+_MEASURED = 4
 """Polls over which CPU time is taken."""
 _PATIENCE_S = 1200.0
 
@@ -142,7 +142,7 @@ def run() -> Iterator[dict[str, Any]]:
 def _compare(made: Cluster, one: RunningDaemon, ports: int) -> Iterator[dict[str, Any]]:
     try:
         for worker in ("a", "b", "c"):
-            made.start(worker, members=3, ttl="15s", history="1h")
+            made.start(worker, members=3, ttl=f"{INTERVAL_S}s", history="1h")
         made.wait(made.settled, _PATIENCE_S)
         kinds = lambda: {kind for kind, _, _ in _found(one)}  # noqa: E731
         made.wait(lambda: "slow-receiver" in kinds(), _PATIENCE_S)

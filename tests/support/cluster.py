@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from support.daemon import RunningDaemon
 
-INTERVAL_S, TTL_S = 2.0, 4.0
+INTERVAL_S, TTL_S = 2.0, 5.0
 FAULT_AT_S = 50
 SCENARIO = """\
 title: host9 takes a fifth of its link, until the end
@@ -154,7 +154,7 @@ class Cluster:
         lines = map(json.loads, path.read_text().splitlines() if path.exists() else ())
         return [(line["event"], line["id"]) for line in lines if line["kind"] == kind]
 
-    def wait(self, what: Callable[[], Any], timeout_s: float = 90.0) -> Any:
+    def wait(self, what: Callable[[], Any], timeout_s: float = 180.0) -> Any:
         """Ask until it answers with something."""
         until = time.monotonic() + timeout_s
         while time.monotonic() < until:
