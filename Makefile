@@ -59,7 +59,7 @@ format: setup ## rewrite sources in the house format
 bench: setup packages ## print every benchmark as JSON lines (NAME=snmp for one)
 	@$(BIN)/python tests/bench/run.py $(NAME)
 
-chaos: setup packages ## kill the daemon at 200 random moments (KILLS=n)
+chaos: setup packages ## kill, freeze and starve the daemon, step its clock (KILLS=n, 200 unless given)
 	@CHAOS_KILLS=$(or $(KILLS),200) $(BIN)/python -m pytest tests/chaos $(ARGS)
 
 soak: setup packages ## run the daemon for ten thousand polls, with many targets dead or lying
