@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent)]
 _KEPT = 60
 """Inputs of a parser, at the most."""
-_LIMITS = ("-timeout=10", "-rss_limit_mb=2048", "-max_len=4096", "-print_final_stats=1")
+_LIMITS = ("-timeout=60", "-rss_limit_mb=2048", "-max_len=4096", "-print_final_stats=1")
 
 
 def child(name: str, folder: str, options: list[str]) -> None:

@@ -178,7 +178,7 @@ async def test_a_slow_receiver_seen_from_both_ends(
     own = [e for e in incident.evidence if (e.device, e.port) == ("host9", "eth0")]
     assert any(e.counter == "press" and e.source for e in own)
     there = [e for e in incident.evidence if (e.device, e.port) == ("leaf1", "Ethernet2")]
-    assert any(e.counter == "tx_bytes" and e.source for e in there)
+    assert any(raw.counter == "tx_bytes" and raw.source for e in there for raw in e.raw)
     row = snapshot.table.row(PortId("host9", "eth0"))
     assert row is not None
     assert snapshot.frame.ratios.press[row] > 0.3
