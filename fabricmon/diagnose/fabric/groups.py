@@ -21,6 +21,8 @@ _RISE = 0.15
 """How much more than usual a full way must carry."""
 _LEFT = 0.3
 """A way that carries less than this share of the least it ever carried was left by its traffic."""
+_MOST_OF = 0.5
+"""Share of what its siblings lost that a way must gain to have taken it over while it is held."""
 _KNOWN = 0.75
 """Share of a span's polls that must be known."""
 _USED = 0.02
@@ -70,13 +72,22 @@ def _took_over(view: FabricView) -> NDArray[np.bool_]:
         left |= (low > _USED) & (now <= _LEFT * low)
         more |= (now > 1.1 * high) & (now > high + _USED)
     left &= way & ~_rerouted(view)
-    more &= way  # held back or not: what it took over may be too much further on
+    more &= way & ((view.held <= 0) | _inherits(view, left & way))
     if not left.any() or not more.any():
         return np.zeros(len(way), np.bool_)
     groups = np.unique(shape.parallel[left])
     peak = np.fmax.reduce(view.window.past("tx_use", 6), axis=0)
     room = (peak >= view.config.busy) | view.waited_for
     return more & room & np.isin(shape.parallel, groups)
+
+
+def _inherits(view: FabricView, left: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """bool[N]: gained most of what its siblings lost, held back further on or not."""
+    gain = np.nan_to_num(view.use - view.usual_use)
+    group = np.where(view.shape.parallel >= 0, view.shape.parallel, 0)
+    lost = np.bincount(group, np.where(left, -gain, 0))
+    inherits: NDArray[np.bool_] = gain > _MOST_OF * np.fmax(lost[group], _USED)
+    return inherits
 
 
 def _whole(view: FabricView, signal: str, span: int) -> NDArray[np.bool_]:

@@ -30,6 +30,8 @@ _RANK = {
 """The more specific signature first: it needs more to be true."""
 
 
+_ENDS = {IncidentKind.INCAST, IncidentKind.SLOW_RECEIVER, IncidentKind.PFC_STORM}
+"""Kinds whose cause is the port towards a host at which chains of waiting end."""
 _GUESS = 0.65
 """A claim below this confidence never takes the place of a surer one."""
 
@@ -71,6 +73,8 @@ def _covers(standing: Finding, finding: Finding) -> bool:
     inside = set(standing.rows)
     if finding.rows and finding.rows[0] in inside:
         return True
+    if {standing.kind, finding.kind} <= _ENDS:
+        return False  # two ends of pressure; whoever waits for both is shared
     shared = len(inside.intersection(finding.rows))
     return bool(finding.rows) and shared > len(finding.rows) // 2
 

@@ -93,6 +93,18 @@ def test_a_full_way_beside_an_idle_one_is_an_imbalance() -> None:
     assert {(v.device, v.port) for v in found.victims} == set(hosts)
 
 
+def test_two_incasts_whose_victims_are_the_same_are_two_incidents() -> None:
+    """Senders that wait for both do not make one of two full ports."""
+    busy = [PortId("leaf0", "d0"), PortId("leaf2", "d0")]
+    senders = [PortId(f"h1-{n}", "nic") for n in range(4)] + [PortId("leaf1", "u0")]
+    up = [PortId(f"spine{s}", p) for s in range(2) for p in ("p0", "p2")]
+    values = {"tx_use": dict.fromkeys(busy, 1.0), "stall": dict.fromkeys(senders + up, 0.5)}
+    found = calm(leaf_spine()).ticks(8, values).open
+    causes = {(i.cause.device, i.cause.port) for i in found if i.cause is not None}
+    assert [i.kind for i in found] == [IncidentKind.INCAST] * 2
+    assert causes == set(busy)
+
+
 def test_a_way_that_took_over_is_named_though_no_poll_shows_it_full() -> None:
     """Bursts shorter than a poll: the way carries half of the time, but its sibling nothing."""
     full, idle = PortId("leaf0", "u0"), PortId("leaf0", "u1")
