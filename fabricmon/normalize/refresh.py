@@ -33,6 +33,8 @@ _LATE = 1.5
 """A reading later than this many polls tells little about when the device moved."""
 _MARGIN = 1.5
 """Beats without a move before a value counts as stale."""
+_AT_ONCE = 0.8
+"""Of a device's active ports; so many of them moving together show that it renews all at once."""
 _ROUND = (1.0, 5.0, 10.0, 30.0)
 """Seconds, the roundest last."""
 _MOST_STILL = np.uint8(250)
@@ -140,11 +142,34 @@ def beat_of(store: Store, group: int, node: NDArray[np.int32]) -> Beat | None:
     due = _MARGIN * span + store.poll[group]
     alive = np.bincount(node[slow & (still <= due)], minlength=devices) > 0
     changed = known & (store.moved_at[group] != store.moved_base[group])
-    held = slow & ~changed & (still <= due)
+    passed = _passed_over(store, group, node, span, still <= 2 * span)
+    held = slow & ~changed & (still <= due) & ~passed
     stale = slow & ~changed & ~alive[node]
     beats = np.maximum(1.0, np.rint(_since(store, group) / np.where(span > 0, span, 1.0)))
     store.quiet[group][:] = slow & ~changed & ~held & ~stale
     return Beat(slow & changed, beats * span, held, stale)
+
+
+def _passed_over(
+    store: Store,
+    group: int,
+    node: NDArray[np.int32],
+    span: NDArray[np.float64],
+    active: NDArray[np.bool_],
+) -> NDArray[np.bool_]:
+    """bool[N]: the device has renewed its counters since the port moved, and it did not move.
+
+    Only where a device renews all at once: what its other ports show then holds for this one.
+    """
+    known = store.moved_at[group] != NO_TIME
+    newest = np.full(int(node.max()) + 1, NO_TIME)
+    np.maximum.at(newest, node[known], store.moved_at[group][known])
+    behind = np.zeros(len(node))
+    behind[known] = (newest[node[known]] - store.moved_at[group][known]) / 1e9
+    poll = store.poll[group]
+    together = np.bincount(node[active & (behind <= poll)], minlength=len(newest))
+    at_once = together >= _AT_ONCE * np.bincount(node[active], minlength=len(newest))
+    return known & at_once[node] & (behind >= np.maximum(span - poll / 2, poll))
 
 
 def _rounded(period: NDArray[np.float64], doubt: NDArray[np.float64]) -> NDArray[np.float64]:

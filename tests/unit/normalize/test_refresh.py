@@ -134,3 +134,26 @@ def test_a_port_that_wakes_up_on_a_slow_device_is_not_diluted() -> None:
         rates.append(float(feed.tick(now).rate[0, 0]))
     assert rates[20:30] == [0] * 10
     assert rates[33:] == pytest.approx([1e9] * 27, rel=0.02)
+
+
+def test_the_rates_of_a_bursty_port_sum_up_to_what_it_sent() -> None:
+    """A renewal of the whole device that passes a port over ends its rate at once, not late."""
+    feed, generator = Feed(ports=10), np.random.default_rng(2)
+    busy = np.cumsum(generator.random(200) < 0.4) * 3 * 10**9  # what the port sent by renewal
+    rates = []
+    for now in range(600):
+        steady = [now // 3 * 3 * 10**9] * 9
+        feed.read(now, [int(busy[now // 3]), *steady])
+        rates.append(float(feed.tick(now).rate[0, 0]))
+    late = np.array(rates[60:])
+    assert np.isfinite(late).all()
+    assert late.sum() == pytest.approx(float(busy[199] - busy[19]), rel=0.02)
+
+
+def test_ports_that_renew_at_times_of_their_own_never_dip() -> None:
+    """Where a device renews port by port, its other ports tell nothing about this one."""
+    feed, rates = Feed(ports=10), []
+    for now in range(200):
+        feed.read(now, [(now + k // 2) // 5 * 5 * 10**9 for k in range(10)])
+        rates.append(feed.tick(now).rate[0])
+    assert np.array(rates[60:]) == pytest.approx(np.full((140, 10), 1e9), rel=0.02)
