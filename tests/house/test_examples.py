@@ -81,7 +81,8 @@ def _commands() -> list[Example]:
 def _make(text: str) -> bool:
     """Whether the Makefile has every target that is named."""
     targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    return {word for word in text.split()[1:] if "=" not in word} <= targets
+    words = [word for word in text.split()[1:] if word[0] != "-" and "=" not in word]
+    return set(words) <= targets
 
 
 def _parsed(text: str) -> click.Context:
