@@ -65,11 +65,11 @@ class TestSecret:
     def test_what_repeats_it_is_masked(self, tmp_path: Path) -> None:
         """Once revealed, it and its longer words are masked in any text; other words stay."""
         path = tmp_path / "key"
-        path.write_text("Token 7f3a-canary-99\n")
-        assert masked("sent 7f3a-canary-99") == "sent 7f3a-canary-99"
+        path.write_text("Token 7f3a-pirol-99\n")
+        assert masked("sent 7f3a-pirol-99") == "sent 7f3a-pirol-99"
         Secret(file=path).reveal()
-        assert masked("sent 7f3a-canary-99, refused") == "sent <secret>, refused"
-        assert masked("Token 7f3a-canary-99 is wrong") == "<secret> is wrong"
+        assert masked("sent 7f3a-pirol-99, refused") == "sent <secret>, refused"
+        assert masked("Token 7f3a-pirol-99 is wrong") == "<secret> is wrong"
 
     def test_is_read_again(self, tmp_path: Path) -> None:
         """A renewed file is used at the next connect."""

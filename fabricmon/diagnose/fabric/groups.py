@@ -48,17 +48,9 @@ class Group:
 
 def _newly_full(view: FabricView) -> NDArray[np.bool_]:
     """bool[N]: ways at line rate, far above their past, with somebody waiting; not held."""
-    full = (view.shape.parallel >= 0) & _stays_full(view) & (view.held <= 0)
+    full = (view.shape.parallel >= 0) & (view.use >= view.config.busy) & (view.held <= 0)
     full &= view.use - view.usual_use >= _RISE  # a port without a past says nothing
     return full & view.waited_for
-
-
-def _stays_full(view: FabricView) -> NDArray[np.bool_]:
-    """bool[N]: at line rate in the mean of a span, or in both of the latest polls."""
-    own = view.window.past("tx_use", 2)
-    use = np.where(np.isnan(own), view.shape.at_peer(view.window.past("rx_use", 2)), own)
-    full: NDArray[np.bool_] = (use >= view.config.busy).sum(axis=0) == 2
-    return full | (view.use >= view.config.busy)
 
 
 def _took_over(view: FabricView) -> NDArray[np.bool_]:

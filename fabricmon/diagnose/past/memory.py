@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 RECENT = 36
 """Polls over which breaks of a link are counted."""
+_BRIEF = 3
+"""Polls that a link may be down and still has bounced; for longer is somebody's work."""
 _STILL = 1e-4
 _FRAMES = np.float32(20_000)
 """Bytes: a queue of a few frames is on its way, not stuck."""
@@ -31,7 +33,7 @@ _KEPT = (
     "_up",
     "_broken",
     "_silent",
-    "_fell",
+    "_since_fall",
     "_uncounted",
     "_bounced",
 )
@@ -71,7 +73,7 @@ class Memory:
         self._up = np.zeros(0, np.float32)
         self._broken = np.zeros((RECENT, 0), np.bool_)
         self._silent = np.zeros(0, np.bool_)
-        self._fell = np.zeros(0, np.bool_)
+        self._since_fall = np.zeros(0, np.int8)  # polls down, 0 for up or too long
         self._uncounted = np.zeros(0, np.bool_)
         self._bounced = np.zeros((RECENT, 0), np.bool_)
 
@@ -97,7 +99,7 @@ class Memory:
         self._up = _grown(self._up, n, np.nan)
         self._broken = _grown(self._broken, n, 0)
         self._silent = _grown(self._silent, n, 0)
-        self._fell = _grown(self._fell, n, 0)
+        self._since_fall = _grown(self._since_fall, n, 0)
         self._uncounted = _grown(self._uncounted, n, 0)
         self._bounced = _grown(self._bounced, n, 0)
         self._latch(view)
@@ -148,8 +150,11 @@ class Memory:
         self._uncounted = (self._uncounted | fell) & ~counted
         told = ~np.isnan(downs) | ~np.isnan(up)
         self._up = np.where(np.isnan(up), self._up, up)
-        back = (counted | self._fell) & ~(up < 0.5)  # down for longer is somebody's work
-        self._fell = broke & (up < 0.5)
+        down = up < 0.5
+        back = (counted | (self._since_fall > 0)) & ~down
+        longer = (self._since_fall > 0) & (self._since_fall < _BRIEF)
+        since = np.where(longer, self._since_fall + 1, 0) + (broke & down)
+        self._since_fall = np.where(down, since, 0).astype(np.int8)
         told |= view.shape.at_peer(told.astype(np.float32), 0.0) > 0
         silent = self._alone_silent(view) & ~told
         if _loses(view):
@@ -198,5 +203,5 @@ class Memory:
         return [int(polls) for polls in sorted(ago, reverse=True)]
 
     def bounced(self) -> NDArray[np.bool_]:
-        """bool[N]: told of a down in one of the recent polls, and up again by the next one."""
+        """bool[N]: told of a down in one of the recent polls, and up again soon."""
         return np.asarray(self._bounced.any(axis=0))
