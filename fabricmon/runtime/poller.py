@@ -111,16 +111,19 @@ class FabricPoller:
             await guard.start()
 
     async def stop(self) -> None:
-        """Cancel polls in flight and let go of the devices."""
+        """Cancel polls in flight and let go of the devices. Nothing is published after it."""
         for task in self._polls:
             task.cancel()
         await asyncio.gather(*self._polls, return_exceptions=True)
         for guard in self.guards:
             await guard.stop()
-        for pool in (self._worker, self._learner):
+        worker, learner = self._worker, self._learner
+        self._worker = self._learner = None
+        for pool in (worker, learner):
             if pool is not None:
                 pool.shutdown(wait=False, cancel_futures=True)
-        self._worker = self._learner = None
+        if worker is not None:
+            await asyncio.to_thread(worker.shutdown)  # a tick on its way still comes out
 
     async def replay(self, items: Iterable[Item]) -> None:
         """Feed what is known from before the start; it is judged, but not published."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -176,3 +177,32 @@ async def test_a_step_of_the_clock_is_told_before_the_polls(step_s: float) -> No
     steps = [(i, item.step_ns) for i, item in enumerate(fed) if isinstance(item, ClockStep)]
     expected = [(2, round(step_s * _S))] if abs(step_s) > 1 else []
     assert steps == expected
+
+
+async def test_nothing_is_published_after_the_stop(context: Context) -> None:
+    """A tick on its way when its fabric is dropped comes out first, and not into the void after."""
+    pipeline, inside, on = make_pipeline(context), threading.Event(), threading.Event()
+    published: list[Snapshot] = []
+
+    class Slow:
+        """The pipeline, whose ticks wait for us."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(pipeline, name)
+
+        def feed(self, item: Item) -> Snapshot | None:
+            inside.set()
+            assert on.wait(10)
+            return pipeline.feed(item)
+
+    poller = FabricPoller(Slow(), [], context, 1.0, published.append)  # type: ignore[arg-type] # as one
+    await poller.start()
+    tick = asyncio.create_task(poller.tick())
+    await asyncio.to_thread(inside.wait, 10)
+    stop = asyncio.create_task(poller.stop())
+    await asyncio.sleep(0.05)
+    assert not stop.done()
+    on.set()
+    await stop
+    assert len(published) == 1
+    await asyncio.wait({tick})
