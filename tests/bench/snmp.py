@@ -75,7 +75,7 @@ def v2c(agents: Load, folder: Path) -> list[Target]:
     return [target(address, how, f"leaf{i}") for i, address in enumerate(agents.addresses)]
 
 
-async def _peers(switches: int = 16, ports: int = 512) -> list[Any]:
+async def _peers(switches: int = 48, ports: int = 512) -> list[Any]:
     varbinds = switches * ports * PER_PORT
     spent: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as name, load(switches, ports) as agents:
