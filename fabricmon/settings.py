@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from bisect import insort
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
@@ -77,17 +78,20 @@ BitRate = Annotated[
 _MASK = "<secret>"
 _SHORTEST = 4
 """A shorter secret is no secret, and would mask ordinary words."""
-_concealed: set[str] = set()
+_concealed: list[str] = []
+"""The longest first: one may be part of another."""
 
 
 def conceal(text: str) -> None:
     """Mask `text`, and each longer word of it, from now on: a secret, or what was made of one."""
-    _concealed.update(part for part in (text, *text.split()) if len(part) >= _SHORTEST)
+    for part in (text, *text.split()):
+        if len(part) >= _SHORTEST and part not in _concealed:
+            insort(_concealed, part, key=lambda known: -len(known))
 
 
 def masked(text: str) -> str:
     """`text` without any secret that was revealed. Mask before cutting: parts are not found."""
-    for secret in sorted(_concealed, key=len, reverse=True):
+    for secret in _concealed:
         text = text.replace(secret, _MASK)
     return text
 

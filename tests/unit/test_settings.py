@@ -66,7 +66,9 @@ class TestSecret:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Once revealed, it and its longer words are masked in any text; other words stay."""
-        monkeypatch.setattr("fabricmon.settings._concealed", set())  # what other tests revealed
+        monkeypatch.setattr(
+            "fabricmon.settings._concealed", list[str]()
+        )  # what other tests revealed
         path = tmp_path / "key"
         path.write_text("Token 7f3a-pirol-99\n")
         assert masked("sent 7f3a-pirol-99") == "sent 7f3a-pirol-99"
