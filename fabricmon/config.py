@@ -31,7 +31,7 @@ from pydantic import AwareDatetime, BaseModel, Field, RootModel, model_validator
 from fabricmon import yamlfile
 from fabricmon.model.maintenance import MaintenanceWindow
 from fabricmon.model.topology import Ecn, Intent, Technology
-from fabricmon.settings import Duration, Secret, Settings, Size, validate
+from fabricmon.settings import Duration, NatsAccess, Secret, Settings, Size, validate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -181,10 +181,9 @@ class RecordConfig(Settings):
     """Oldest files go beyond this many bytes per fabric; 0 keeps all."""
 
 
-class ClusterConfig(Settings):
+class ClusterConfig(NatsAccess):
     """Several daemons as one, over NATS JetStream (server 2.9 or newer)."""
 
-    servers: Annotated[list[str], Field(min_length=1)] = ["nats://127.0.0.1:4222"]
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,32}$")] = "fabricmon"
     """Clusters of different names on one server do not see each other."""
     worker: str = ""
@@ -203,10 +202,6 @@ class ClusterConfig(Settings):
     """Servers that keep the log and the leases."""
     buffer: Size = 64 << 20
     """What waits in memory while the server is away; beyond it the oldest is dropped."""
-    credentials_file: Path | None = None
-    username: str = ""
-    password: Secret | None = None
-    ca_file: Path | None = None
 
 
 class StateConfig(Settings):

@@ -129,6 +129,29 @@ class Secret(Settings):
         return value
 
 
+class NatsAccess(Settings):
+    """Base of configs of what talks to NATS: where the servers are, and how they let us in."""
+
+    servers: Annotated[list[str], Field(min_length=1)] = ["nats://127.0.0.1:4222"]
+    credentials_file: Path | None = None
+    username: str = ""
+    password: Secret | None = None
+    ca_file: Path | None = None
+
+    def access(self) -> dict[str, Any]:
+        """Credentials and TLS for `nats.connect`, read now. Raises `ConfigError`, `OSError`."""
+        options: dict[str, Any] = {}
+        if self.credentials_file is not None:
+            options["user_credentials"] = str(self.credentials_file)
+        if self.password is not None:
+            options.update(user=self.username, password=self.password.reveal())
+        if self.ca_file is not None:
+            import ssl  # noqa: PLC0415 - only where it is asked for
+
+            options["tls"] = ssl.create_default_context(cafile=self.ca_file)
+        return options
+
+
 _S = TypeVar("_S", bound=BaseModel)
 
 

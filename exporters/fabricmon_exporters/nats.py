@@ -13,14 +13,13 @@ import threading
 from collections import deque
 from hashlib import blake2b
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from pydantic import Field
 
 from fabricmon.errors import ConfigError
 from fabricmon.selfmon import Event
-from fabricmon.settings import Duration, Secret, Settings
+from fabricmon.settings import Duration, NatsAccess, Settings
 from fabricmon_exporters import tasks
 from fabricmon_exporters.changes import Changes
 
@@ -31,17 +30,12 @@ if TYPE_CHECKING:
 _UNSAFE = re.compile(r"[^\w-]")
 
 
-class NatsConfig(Settings):
+class NatsConfig(NatsAccess):
     """What users write under `exporters: nats:`."""
 
-    servers: Annotated[list[str], Field(min_length=1)] = ["nats://127.0.0.1:4222"]
     prefix: Annotated[str, Field(pattern=r"^[\w-]+(\.[\w-]+)*$")] = "fabricmon.incidents"
     jetstream: bool = False
     """Wait for a stream's acknowledgement of each message; the stream is yours to make."""
-    credentials_file: Path | None = None
-    username: str = ""
-    password: Secret | None = None
-    ca_file: Path | None = None
     buffer: Annotated[int, Field(ge=1)] = 10_000
     """Messages that wait while the server is away."""
     timeout: Duration = 5.0
@@ -128,25 +122,12 @@ class NatsExporter:
                 allow_reconnect=True,
                 max_reconnect_attempts=-1,
                 error_cb=self._trouble,
-                **self._access(),
+                **self.config.access(),
             )
         except (Error, ConfigError, OSError, TimeoutError) as error:
             await self._trouble(error)
             await self._context.clock.sleep(self.config.timeout)
             return None
-
-    def _access(self) -> dict[str, Any]:
-        """Credentials and TLS, read now. Raises `ConfigError`, `OSError`."""
-        config, options = self.config, dict[str, Any]()
-        if config.credentials_file is not None:
-            options["user_credentials"] = str(config.credentials_file)
-        if config.password is not None:
-            options.update(user=config.username, password=config.password.reveal())
-        if config.ca_file is not None:
-            import ssl  # noqa: PLC0415 - only where it is asked for
-
-            options["tls"] = ssl.create_default_context(cafile=config.ca_file)
-        return options
 
     async def _trouble(self, error: Exception) -> None:
         """The library reports here, again and again while a server is away."""

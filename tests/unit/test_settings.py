@@ -66,9 +66,8 @@ class TestSecret:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Once revealed, it and its longer words are masked in any text; other words stay."""
-        monkeypatch.setattr(
-            "fabricmon.settings._concealed", list[str]()
-        )  # what other tests revealed
+        others: list[str] = []  # what other tests revealed is none here
+        monkeypatch.setattr("fabricmon.settings._concealed", others)
         path = tmp_path / "key"
         path.write_text("Token 7f3a-pirol-99\n")
         assert masked("sent 7f3a-pirol-99") == "sent 7f3a-pirol-99"

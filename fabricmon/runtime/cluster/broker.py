@@ -102,7 +102,7 @@ class Broker:
                     ping_interval=10,
                     max_outstanding_pings=2,
                     error_cb=self._trouble,
-                    **self._access(),
+                    **self._config.access(),
                 )
         except BaseException:
             await client.close()
@@ -115,19 +115,6 @@ class Broker:
         if client is not None:
             with suppress(Exception):
                 await asyncio.wait_for(client.close(), 0.5)
-
-    def _access(self) -> dict[str, Any]:
-        """Credentials and TLS, read now."""
-        config, options = self._config, dict[str, Any]()
-        if config.credentials_file is not None:
-            options["user_credentials"] = str(config.credentials_file)
-        if config.password is not None:
-            options.update(user=config.username, password=config.password.reveal())
-        if config.ca_file is not None:
-            import ssl  # noqa: PLC0415 - only where it is asked for
-
-            options["tls"] = ssl.create_default_context(cafile=config.ca_file)
-        return options
 
     async def _trouble(self, error: Exception) -> None:
         """The library reports here, again and again while a server is away."""
