@@ -61,7 +61,7 @@ async def _serve(folder: Path) -> None:
         return [item for item in reader.read(interval) if isinstance(item, ReadingBatch)]
 
     intervals = simulation.cycles()
-    agents = SnmpAgents(simulation.topology, processes=1)
+    agents = SnmpAgents(simulation.topology, processes=2)
     addresses = await agents.start(read(next(intervals)))
     (folder / interchange.TOPOLOGY).write_bytes(interchange.write_topology(simulation.topology))
     groups = [{"targets": [a], "labels": {"name": name}} for name, a in addresses.items()]

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from fabricmon.model.topology import Topology
     from fabricmon.simulate.agents.snmp.v3 import V3User
 
-_START_S = 60.0
+_SILENCE_S = 60.0
+"""A process that starts tells of each switch it serves; after this long without one it is lost."""
 _MAX_VARBINDS = 500
 """No reply holds more, whatever is asked."""
 
@@ -113,9 +114,9 @@ class SnmpAgents:
             self._children.append((process, ours))
         loop = asyncio.get_running_loop()
         for part, (_, pipe) in enumerate(self._children):
-            found = await loop.run_in_executor(None, _receive, pipe)
-            names = (switch.name for switch in self._part(part))
-            self.addresses.update(zip(names, found, strict=True))
+            for switch in self._part(part):
+                address = await loop.run_in_executor(None, _receive, pipe)
+                self.addresses[switch.name] = address
         return self.addresses
 
     async def stop(self) -> None:
@@ -245,11 +246,11 @@ def _counted(batches: Sequence[ReadingBatch]) -> dict[str, tuple[int, ...]]:
     return {counter: tuple(sorted(found)) for counter, found in queues.items()}
 
 
-def _receive(pipe: Connection) -> list[str]:
-    if not pipe.poll(_START_S):
-        raise TimeoutError(f"an SNMP agent process did not start within {_START_S:g} s")
-    found: list[str] = pipe.recv()
-    return found
+def _receive(pipe: Connection) -> str:
+    if not pipe.poll(_SILENCE_S):
+        raise TimeoutError(f"an SNMP agent process that starts was silent for {_SILENCE_S:g} s")
+    address: str = pipe.recv()
+    return address
 
 
 def _cpu(pid: int) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import random
+import resource
 import select
 import socket
 from dataclasses import dataclass
@@ -96,17 +97,26 @@ class _Agent:
 
 
 def serve(orders: Orders, pipe: Connection) -> None:
-    """Serve until the other end of the pipe goes away. Sends the addresses first."""
+    """Serve until the other end of the pipe goes away. Sends each address as its agent is made."""
     words = np.memmap(orders.memory, np.uint64, "r")
     mappings = SnmpMappings()
-    agents = [_Agent(orders, i, mappings, words) for i in range(len(orders.switches))]
-    pipe.send([f"{orders.host}:{agent.socket.getsockname()[1]}" for agent in agents])
+    _allow_sockets()
+    agents = []
+    for i in range(len(orders.switches)):
+        agents.append(_Agent(orders, i, mappings, words))
+        pipe.send(f"{orders.host}:{agents[-1].socket.getsockname()[1]}")
     loop = _Loop(agents, orders)
     try:
         loop.run(pipe)
     finally:
         for agent in agents:
             agent.socket.close()
+
+
+def _allow_sockets() -> None:
+    """A socket a switch may be more files than a shell allows; as many as the system lets us."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 class _Loop:
