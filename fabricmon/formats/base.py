@@ -120,6 +120,15 @@ class _Part:
         self.times = np.empty(0, np.int64)  # last sample of each row
         self._frozen: tuple[PortSet, tuple[Column, ...], tuple[Column, ...]] | None = None
 
+    def keep(self, places: NDArray[np.int32]) -> None:
+        """Forget the ports whose new number is -1."""
+        numbers = places[np.array(self.numbers, np.int64)]
+        self.times, self._frozen = self.times[numbers >= 0], None
+        numbers = numbers[numbers >= 0]
+        self.rows = np.full(int(numbers.max(initial=-1)) + 1, -1, np.int32)
+        self.rows[numbers] = np.arange(len(numbers), dtype=np.int32)
+        self.numbers = numbers.tolist()
+
     def place(self, column: Column) -> int:
         into = self.gauges if column.counter.is_gauge else self.columns
         into.append(column)
@@ -164,8 +173,14 @@ class _Part:
         return self._frozen
 
 
+def renumbered(kept: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """int32[len + 1]: new numbers for those kept, in order; -1 for the others, and at -1."""
+    numbers = np.where(kept, np.cumsum(kept) - 1, -1)
+    return np.append(numbers, -1).astype(np.int32)
+
+
 class Layout:
-    """The ports and columns of a source, numbered as they appear and never renumbered.
+    """The ports and columns of a source, numbered as they appear; only `keep` renumbers ports.
 
     Where a source counts one catalogue counter in two ways (32 bits here, 64 there), the second way
     goes to a batch of its own, so that within one batch a counter has one column.
@@ -197,6 +212,29 @@ class Layout:
         if number == len(self._names):
             self._names.append(key)
         return number
+
+    @property
+    def ports(self) -> int:
+        """How many ports there are."""
+        return len(self._names)
+
+    @property
+    def cells(self) -> int:
+        """Ports times columns."""
+        return len(self._names) * len(self._place)
+
+    def numbers(self, device: str, port: str, column: Column) -> tuple[int, int]:
+        """The numbers of a port and a column, -1 for what is not known."""
+        return self._ports.get((device, port), -1), self._by_value.get(column, -1)
+
+    def keep(self, ports: NDArray[np.bool_]) -> NDArray[np.int32]:
+        """Forget the ports that are False; `renumbered` of the others."""
+        places = renumbered(ports)
+        self._names = [self._names[port] for port in np.flatnonzero(ports).tolist()]
+        self._ports = {name: number for number, name in enumerate(self._names)}
+        for part in self._parts:
+            part.keep(places)
+        return places
 
     def column(self, column: Column) -> int:
         """The number of a column."""

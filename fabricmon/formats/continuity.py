@@ -15,7 +15,7 @@ from fabricmon.formats.base import Chunk, joined
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from fabricmon.formats.series import SeriesTable
+    from fabricmon.formats.series_table import SeriesTable
 
 _HORIZON_NS = 120 * 1_000_000_000
 """What is older than this behind the newest is no late sample but a clock that was set back."""
@@ -30,6 +30,7 @@ class Continuity:
         """Empty."""
         self._table = table
         self._last = np.full((0, 0), _NEVER, np.int64)
+        self._mark = np.empty(0, np.int64)  # by port: the last sample as `silent` saw it
         self._level: dict[int, NDArray[np.uint64]] = {}
         self._known: dict[int, NDArray[np.bool_]] = {}
         self.late = 0
@@ -52,11 +53,35 @@ class Continuity:
         """The session ended: no level is known any more."""
         self._known.clear()
 
-    def end(self, port: int, column: int) -> None:
-        """A series ended; a level of it holds no longer."""
-        known = self._known.get(column)
-        if known is not None and port < len(known):
-            known[port] = False
+    def end(self, ended: set[int]) -> None:
+        """Series that the device deleted, taken from the set: their levels hold no longer."""
+        while ended:
+            port, column = self._table.where(ended.pop())
+            known = self._known.get(column)
+            if known is not None and 0 <= port < len(known):
+                known[port] = False
+
+    def silent(self) -> NDArray[np.bool_]:
+        """bool[ports]: those that were known at the last call and of which nothing came since."""
+        latest = np.full(self._table.layout.ports, _NEVER, np.int64)
+        seen = self._last.max(axis=0, initial=_NEVER)[: len(latest)]
+        latest[: len(seen)] = seen
+        before, self._mark = self._mark, latest
+        silent = np.zeros(len(latest), np.bool_)
+        silent[: len(before)] = latest[: len(before)] == before
+        return silent
+
+    def keep(self, ports: NDArray[np.bool_]) -> None:
+        """Forget the ports that are False; the table did already."""
+        kept = np.flatnonzero(ports)
+        self._mark = self._mark[kept]
+        have = self._last.shape[1]
+        grown = np.full((len(self._last), len(kept)), _NEVER, np.int64)
+        grown[:, kept < have] = self._last[:, kept[kept < have]]
+        self._last = grown
+        for column in self._level:
+            level, known = self._columns(column, len(ports))
+            self._level[column], self._known[column] = level[kept], known[kept]
 
     def _grow(self, chunk: Chunk) -> None:
         columns, ports = int(chunk.column.max()) + 1, int(chunk.port.max()) + 1

@@ -47,15 +47,15 @@ class GnmiDecoder:
     """
 
     def __init__(
-        self, recorder: Recorder, bad: Bad, name: str = "", like: GnmiDecoder | None = None
+        self, recorder: Recorder, bad: Bad, name: str = "", forms: LineForms | None = None
     ) -> None:
         """`bad` hears of every record that was skipped, as `name:line`.
 
-        Files of one recorder are best read `like` the first: what its lines taught is shared.
+        Files of one recorder are best read with the same `forms`: what lines taught is shared.
         """
         self._recorder = recorder
         self._bad = bad
-        self.forms: LineForms = LineForms() if like is None else like.forms
+        self.forms: LineForms = LineForms() if forms is None else forms
         """What the lines seen so far look like."""
         self._watched: tuple[Lines, int] | None = None  # the line whose form is to be learnt
         self._stride = _SHORT

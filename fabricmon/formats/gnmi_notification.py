@@ -12,7 +12,7 @@ from fabricmon.formats import gnmi_json, gnmi_path, gnmic
 from fabricmon.formats.gnmi_path import Element
 from fabricmon.formats.gnmi_proto import messages
 from fabricmon.formats.gnmi_wire import WireForms
-from fabricmon.formats.series import UNMAPPED
+from fabricmon.formats.series_table import UNMAPPED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -39,9 +39,16 @@ class NotificationReader:
         self._counts: dict[bytes, dict[bytes, int]] = {}
         # The same for the rest: the series of a gauge, or those of a JSON subtree's leaves by name.
         self._others: dict[bytes, dict[bytes, int | dict[str, int]]] = {}
-        self._paths = 0
+        self._paths = 0  # in both, prefixes included
         self._wire = WireForms(self._samples)
         self._response = messages().SubscribeResponse
+
+    def forget(self) -> None:
+        """Series have other numbers now: everything is looked up anew."""
+        self._counts.clear()
+        self._others.clear()
+        self._paths = 0
+        self._wire = WireForms(self._samples)
 
     def take_raw(self, raw: bytes, received_ns: int) -> bool:
         """Take a SubscribeResponse as it came. True for the end of a complete answer.
@@ -74,6 +81,7 @@ class NotificationReader:
         key = prefix.SerializeToString()
         counts = self._counts.get(key)
         if counts is None:
+            self._make_room()
             counts = self._counts[key] = {}
         samples = self._samples
         codes, digits = samples.codes, samples.digits
@@ -150,12 +158,14 @@ class NotificationReader:
         self._recorder.put_readings(self.device(prefix), gnmic.leaves(steps, value))
 
     def _remember(self, key: bytes, path: Any, what: int | dict[str, int]) -> None:
-        self._paths += 1
-        if self._paths > _MAX_PATHS:
-            self._counts.clear()
-            self._others.clear()
-            self._paths = 0
+        self._make_room()
         self._others.setdefault(key, {})[path.SerializeToString()] = what
+
+    def _make_room(self) -> None:
+        """One more path or prefix is to be remembered."""
+        if self._paths >= _MAX_PATHS:
+            self.forget()
+        self._paths += 1
 
 
 def elements(path: Any) -> list[Element]:

@@ -9,17 +9,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from fabricmon.formats import gnmi_path, sonic
-from fabricmon.formats.series import Resolver, Samples
+from fabricmon.formats.series import Samples
+from fabricmon.formats.series_table import UNMAPPED, Resolver
 from fabricmon.model.topology import Link, Node, PortId, Topology
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    import numpy as np
+    from numpy.typing import NDArray
+
     from fabricmon.formats.gnmi_path import Element
-    from fabricmon.formats.series import SeriesTable
+    from fabricmon.formats.series_table import SeriesTable
     from fabricmon.formats.sonic import Names
 
 _MAX_PATHS = 1_000_000
+_MAX_FOREIGN, _MAX_NEIGHBOURS = 100_000, 100_000
 
 
 class Reading(NamedTuple):
@@ -58,6 +63,7 @@ class Recorder:
         self.device = device
         self._resolver = resolver
         self._series: dict[tuple[str, str, str], int] = {}
+        self._foreign: set[tuple[str, str, str]] = set()  # paths that are no series
         self._neighbours: dict[tuple[str, str, str], dict[str, str]] = {}
         self.names: dict[tuple[str, str], Names] = {}
         """SONiC's name maps, by device and ASIC."""
@@ -139,15 +145,32 @@ class Recorder:
         keys: Mapping[str, str],
         value: object,
     ) -> int | None:
+        if key in self._foreign:
+            return UNMAPPED
         fact = self._resolver.neighbour(path, keys)
         if fact is not None:  # not cached: what it says may change
             port, who, field = fact
-            self._neighbours.setdefault((device, port, who), {})[field] = str(value)
+            if len(self._neighbours) < _MAX_NEIGHBOURS or (device, port, who) in self._neighbours:
+                self._neighbours.setdefault((device, port, who), {})[field] = str(value)
             return None
+        series = self.table.find(device, path, keys)
+        if series == UNMAPPED:
+            if len(self._foreign) >= _MAX_FOREIGN:
+                self._foreign.clear()
+            self._foreign.add(key)
+            return UNMAPPED
         if len(self._series) >= _MAX_PATHS:
             self._series.clear()
-        series = self._series[key] = self.table.find(device, path, keys)
+        self._series[key] = series
         return series
+
+    def keep(self, ports: NDArray[np.bool_]) -> None:
+        """Forget the ports that are False, and what was refused while they were there."""
+        self._foreign.clear()
+        moved = self.table.keep(ports).tolist()
+        self._series = {
+            key: moved[series] for key, series in self._series.items() if moved[series] >= 0
+        }
 
     def end(self, device: str, elements: Sequence[Element]) -> None:
         """The device deleted a path: what lies under it has no value any more."""
@@ -156,7 +179,7 @@ class Recorder:
         for (owner, written, _), series in self._series.items():
             below = written[len(gone) : len(gone) + 1] in ("", "/", "[")
             if owner == device and below and series >= 0 and written.startswith(gone):
-                self.samples.ended.append(series)
+                self.samples.ended.add(series)
 
     def topology(self) -> Topology | None:
         """The cables that LLDP named so far; None where it named none."""

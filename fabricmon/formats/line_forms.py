@@ -35,6 +35,7 @@ NO_TIME = -1
 _MAX_TEXT = 256 << 20
 """Bytes of texts that are remembered. Beyond that all are forgotten and learnt anew, so that a
 source whose every line is new does not lock out the others."""
+_LITTLE_TEXT = 1 << 20
 _MAX_VARIANTS = 64
 """Forms of one text that differ in their labels only; with more it is not worth the search."""
 _HOPELESS = -2
@@ -172,15 +173,18 @@ class LineForms:
 
     def __init__(self) -> None:
         """None yet."""
-        self._forget()
+        self.forget()
 
-    def _forget(self) -> None:
+    def forget(self) -> None:
+        """All of them."""
         self._ids: dict[bytes, int] = {}
         self._next: list[int] = []  # the form of the same text with other labels
         self._variants: dict[bytes, int] = {}
         self._text = 0
         self._numbers, self._constants = _Table(), _Table()
         self._absent: list[int] = []
+        self._sizes: list[int] = []  # of the texts
+        self._used = np.empty(0, np.bool_)  # seen since `tidy`
         self._lacking = False
         self._labelled: set[int] = set()
 
@@ -201,6 +205,7 @@ class LineForms:
         else:
             self._text += len(key)
         number = self._ids[key] = len(self._absent)
+        self._sizes.append(len(key))
         self._next.append(other)
         self._absent.append(form.absent)
         self._lacking = self._lacking or form.absent > 0
@@ -209,14 +214,28 @@ class LineForms:
         if any(part.role == LABEL for part in form.numbers):
             self._labelled.add(number)
 
+    def tidy(self) -> None:
+        """Forget all if little of it was seen since the last call; to be called now and then."""
+        self._mark_new()
+        seen = int(np.array(self._sizes, np.int64)[self._used].sum())
+        self._used[:] = False
+        if self._text > _LITTLE_TEXT and 2 * seen < self._text:
+            self.forget()
+
+    def _mark_new(self) -> None:
+        fresh = len(self) - len(self._used)
+        if fresh:
+            self._used = np.append(self._used, np.ones(fresh, np.bool_))
+
     def recognise(self, lines: Lines) -> None:
         """Find the form of every line."""
         if self._text > _MAX_TEXT:
-            self._forget()
+            self.forget()
         if not self._ids or lines.holed:
             return
         self._numbers.settle()
         self._constants.settle()
+        self._mark_new()
         forms = np.fromiter(map(self._ids.get, lines.keys, repeat(-1)), np.int32, len(lines))
         known = forms >= 0
         known[known] = self._numbers.size[forms[known]] == lines.count[known]
@@ -229,6 +248,7 @@ class LineForms:
         odd = (role > LEVEL) & (role != IGNORED) & ~whole
         time = np.flatnonzero(role == TIME)
         odd[time] |= lines.beyond_int64(found.number[time])
+        self._used[forms[forms >= 0]] = True
         forms[found.line[odd]] = -1
 
     def _parts(self, lines: Lines, which: NDArray[np.int64]) -> _Found:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from fabricmon.formats.gnmic import KEY_LEAVES
 from fabricmon.formats.line_forms import IGNORED, LABEL, LEVEL, NO_TIME, TIME, Form, Part
 from fabricmon.formats.numerals import is_number
-from fabricmon.formats.series import UNMAPPED
+from fabricmon.formats.series_table import UNMAPPED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -1,144 +1,33 @@
-"""Numbered series: what lets a reader of millions of values look each one up once.
+"""Samples of numbered series: what lets a reader of millions of values look each one up once.
 
-A path with its keys is resolved to a port and a column when it is first seen, and is an int from
-then on. `Samples` collects (series, time, value) and hands them over as a `Chunk` in the numbers of
-a `Layout`; `polls` cuts a chunk into readings of everything.
+`Samples` collects (series, time, value) and hands them over as a `Chunk` in the numbers of a
+`Layout`; `polls` cuts a chunk into readings of everything.
 """
 
 from __future__ import annotations
 
 import struct
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fabricmon.formats.base import Chunk, joined
 from fabricmon.formats.numerals import varint_numbers
-from fabricmon.model.readings import State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator
 
     from numpy.typing import NDArray
 
     from fabricmon.formats.base import Layout
-    from fabricmon.model.readings import Column, ReadingBatch
-
-UNMAPPED = -1
-"""The series of what no mapping knows."""
+    from fabricmon.formats.series_table import SeriesTable
+    from fabricmon.model.readings import ReadingBatch
 
 EXACT = 1 << 53
 """Integers above this may have been rounded by a writer that keeps numbers as floats."""
 
-_WEAKEST = frozenset({"rx_power_dbm", "tx_power_dbm"})
-_HELD = frozenset({"oper_up", "admin_up", "speed_bps"})
 _TOP = 1 << 64
 _FLOAT, _BITS = struct.Struct("=d"), struct.Struct("=Q")
-
-
-class Place(Protocol):
-    """Where a value belongs, as a mapping says."""
-
-    @property
-    def port(self) -> str:
-        """The port's own name."""
-
-    @property
-    def column(self) -> Column:
-        """What it counts."""
-
-    @property
-    def rank(self) -> int:
-        """Of two paths for one counter of one port, the lower rank is taken."""
-
-    @property
-    def gauge(self) -> Callable[[object], float | None] | None:
-        """Reads a level in catalogue units; None where the value is a count."""
-
-
-class Resolver(Protocol):
-    """A mapping, as far as readers need it."""
-
-    def place(self, path: str, keys: Mapping[str, str]) -> Place | None:
-        """Where the value of a plain path belongs; None where the mapping does not know it."""
-
-
-class SeriesTable:
-    """Series by number; one for all files and streams of a target."""
-
-    def __init__(self, layout: Layout, resolver: Resolver, limit: int = 8_000_000) -> None:
-        """`limit` is the ceiling on series; what is beyond it is refused and counted."""
-        self.layout = layout
-        self.resolver = resolver
-        self.gauges: list[Callable[[object], float | None] | None] = []
-        """By series: how a level is read, None for counts."""
-        self.held_columns: set[int] = set()
-        """Columns of the layout whose levels devices send only when they change."""
-        self.lane_columns: set[int] = set()
-        """Columns that come once a lane, of which the weakest counts."""
-        self.refused = 0
-        """Series beyond the limit."""
-        self._limit = limit
-        self._known: dict[tuple[int, int], int] = {}
-        self._claims: dict[tuple[int, str, int], tuple[int, int]] = {}
-        self._port = np.empty(64, np.int32)
-        self._column = np.empty(64, np.int32)
-
-    def find(self, device: str, path: str, keys: Mapping[str, str]) -> int:
-        """The series of one value of `device`, or UNMAPPED."""
-        place = self.resolver.place(path, keys)
-        return UNMAPPED if place is None else self.take(device, place)
-
-    def take(self, device: str, place: Place) -> int:
-        """The series of a place; UNMAPPED where a better source counts the same already."""
-        port = self.layout.port(device, place.port)
-        column = self.layout.column(place.column)
-        known = self._known.get((port, column))
-        if known is not None:
-            return known
-        if len(self.gauges) >= self._limit:
-            self.refused += 1
-            return UNMAPPED
-        claim = (port, place.column.counter.id, place.column.queue)
-        rank, holder = self._claims.get(claim, (place.rank + 1, UNMAPPED))
-        if rank <= place.rank:
-            self._known[port, column] = UNMAPPED
-            return UNMAPPED
-        if holder != UNMAPPED:
-            self._known[port, int(self._column[holder])] = UNMAPPED
-            self._port[holder] = UNMAPPED
-        series = len(self.gauges)
-        self._claims[claim] = (place.rank, series)
-        self._known[port, column] = series
-        self._store(series, port, column)
-        if place.column.counter.id in _HELD:
-            self.held_columns.add(column)
-        elif place.column.counter.id in _WEAKEST:
-            self.lane_columns.add(column)
-        self.gauges.append(place.gauge)
-        return series
-
-    def _store(self, series: int, port: int, column: int) -> None:
-        if series >= len(self._port):
-            self._port = np.concatenate([self._port, self._port])
-            self._column = np.concatenate([self._column, self._column])
-        self._port[series], self._column[series] = port, column
-
-    def __len__(self) -> int:
-        return len(self.gauges)
-
-    def where(self, series: int) -> tuple[int, int]:
-        """Port and column of a series, in the numbers of the layout."""
-        return int(self._port[series]), int(self._column[series])
-
-    def chunk(
-        self, series: NDArray[np.int32], time_ns: NDArray[np.int64], raw: NDArray[np.uint64]
-    ) -> Chunk:
-        """Samples in the numbers of the layout; those of replaced series are left out."""
-        port = np.where(series >= 0, self._port[series], UNMAPPED)
-        state = np.full(len(series), State.OK, np.uint8)
-        made = Chunk(time_ns, port, self._column[series], raw, state)
-        return made if port.min(initial=0) >= 0 else made.part(port >= 0)
 
 
 class Samples:
@@ -162,7 +51,7 @@ class Samples:
         """Values that got the time they were received, since they had none."""
         self.foreign_units = 0
         """Values whose time was not in nanoseconds."""
-        self.ended: list[int] = []
+        self.ended: set[int] = set()
         """Series that a device deleted."""
         self._times: list[int] = []
         self._counts: list[int] = []

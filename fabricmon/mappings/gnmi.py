@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _QUEUES = range(8)
 _MAX_UNMATCHED = 20_000
+_MOST_QUEUES = 128
+"""Frames have a row for each queue that any port has; higher numbers are no queues of anybody."""
 _MOST = 50
 """Unmatched paths that are told while a daemon runs."""
 _KEY = re.compile(r"\[([^=\]]+)=([^\]]*)\]")
@@ -217,7 +219,8 @@ def _queue(text: str | None) -> int | None:
     if text is None:
         return None
     found = _LAST_NUMBER.search(text)
-    return int(found[1]) if found and len(found[1]) <= 4 else None
+    number = int(found[1]) if found and len(found[1]) <= 4 else _MOST_QUEUES
+    return number if number < _MOST_QUEUES else None
 
 
 def _compiled(row: PathRow | NeighbourRow) -> Iterable[tuple[_Leaf, str]]:

@@ -24,7 +24,8 @@ from fabricmon.collectors.gnmi import GnmiCollector, GnmiConfig
 from fabricmon.formats.base import Layout
 from fabricmon.formats.gnmi import GnmiDecoder
 from fabricmon.formats.gnmi_record import Recorder
-from fabricmon.formats.series import SeriesTable, polls
+from fabricmon.formats.series import polls
+from fabricmon.formats.series_table import SeriesTable
 from fabricmon.mappings.gnmi import GnmiPaths
 from fabricmon.model.ports import PortTable
 from fabricmon.normalize import Normalizer

@@ -45,7 +45,7 @@ from fabricmon.formats.base import Layout
 from fabricmon.formats.gnmi_notification import NotificationReader, write_path
 from fabricmon.formats.gnmi_proto import messages
 from fabricmon.formats.gnmi_record import Recorder
-from fabricmon.formats.series import SeriesTable
+from fabricmon.formats.series_table import SeriesTable
 from fabricmon.mappings.gnmi import GnmiPaths
 from fabricmon.record import open_source
 from fabricmon.selfmon import Reporter

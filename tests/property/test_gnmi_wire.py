@@ -15,7 +15,7 @@ from fabricmon.formats.gnmi_notification import NotificationReader, write_path
 from fabricmon.formats.gnmi_proto import messages
 from fabricmon.formats.gnmi_record import Recorder
 from fabricmon.formats.numerals import varint_numbers
-from fabricmon.formats.series import SeriesTable
+from fabricmon.formats.series_table import SeriesTable
 from fabricmon.mappings.gnmi import GnmiPaths
 
 T0 = 1_764_460_800_000_000_000

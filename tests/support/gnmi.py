@@ -9,7 +9,8 @@ from typing import NamedTuple
 from fabricmon.formats.base import BadRecord, Layout
 from fabricmon.formats.gnmi import GnmiDecoder
 from fabricmon.formats.gnmi_record import Recorder
-from fabricmon.formats.series import SeriesTable, polls
+from fabricmon.formats.series import polls
+from fabricmon.formats.series_table import SeriesTable
 from fabricmon.mappings.gnmi import GnmiPaths
 from fabricmon.model.readings import ReadingBatch, State
 

@@ -17,9 +17,12 @@ from fabricmon.collectors.gnmi.tail import Followed, News, Tail
 from fabricmon.errors import FormatError, PollError, Reason
 from fabricmon.formats.base import Layout
 from fabricmon.formats.continuity import Continuity
+from fabricmon.formats.forgetting import Forgetting
 from fabricmon.formats.gnmi import GnmiDecoder
 from fabricmon.formats.gnmi_record import Recorder
-from fabricmon.formats.series import SeriesTable, polls
+from fabricmon.formats.line_forms import LineForms
+from fabricmon.formats.series import polls
+from fabricmon.formats.series_table import SeriesTable
 from fabricmon.mappings.gnmi import GnmiPaths
 from fabricmon.model.readings import Poll
 from fabricmon.selfmon import Event
@@ -44,6 +47,8 @@ class GnmiFileConfig(Settings):
     """How much is read in one poll at most; the rest waits for the next."""
     silence: Duration = 60.0
     """A target whose files did not grow for this long counts as failed."""
+    series: Annotated[int, Field(ge=1)] = 8_000_000
+    """Series that one target may have; more are refused and counted. Silent ports are forgotten."""
 
 
 class GnmiFileCollector:
@@ -115,12 +120,15 @@ class _Source:
         self._target, self._config, self._context = target, config, context
         self.paths = _paths(target, config)
         self._layout = Layout(target.name)
-        table = SeriesTable(self._layout, self.paths)
+        table = SeriesTable(self._layout, self.paths, config.series)
         self.recorder = Recorder(table, self.paths, device=target.name)
         self._continuity = Continuity(table)
+        self._forms = LineForms()
+        self._forgetting = Forgetting(
+            self.recorder, self._continuity, self._forms.forget, self._forms.tidy
+        )
         self._tail = Tail(target.address, config.backlog)
         self._decoders: dict[int, tuple[Followed, GnmiDecoder]] = {}
-        self._first: GnmiDecoder | None = None
         self._lost: dict[Reason, int] = {}
         self._last_news = context.clock.monotonic()
         self._lock = threading.Lock()
@@ -159,8 +167,12 @@ class _Source:
             quiet = clock.monotonic() - self._last_news
             raise PollError(Reason.NO_DATA, f"{self._target.address}: no news for {quiet:.0f} s")
         self._tell_oddities()
+        self._continuity.end(self.recorder.samples.ended)
         chunk = self._continuity.apply(self.recorder.samples.take())
         batches = tuple(polls(self._layout, chunk))
+        self._count(Reason.LIMIT, self.recorder.table.take_refused())
+        if forgotten := self._forgetting.look(len(chunk)):
+            self._context.report.emit(Event.PORTS_FORGOTTEN, self._target.name, ports=forgotten)
         self.unmatched = self.paths.most_unmatched()
         lost, self._lost = self._lost, {}
         return Poll(batches, lost)
@@ -186,9 +198,8 @@ class _Source:
         known = self._decoders.get(id(file))
         if known is not None:
             return known[1]
-        decoder = GnmiDecoder(self.recorder, self._bad, file.path, self._first)
+        decoder = GnmiDecoder(self.recorder, self._bad, file.path, self._forms)
         decoder.line = file.lines
-        self._first = self._first or decoder
         self._decoders[id(file)] = (file, decoder)
         return decoder
 
@@ -202,8 +213,9 @@ class _Source:
             target=self._target.name,
         )
 
-    def _count(self, reason: Reason) -> None:
-        self._lost[reason] = self._lost.get(reason, 0) + 1
+    def _count(self, reason: Reason, count: int = 1) -> None:
+        if count:
+            self._lost[reason] = self._lost.get(reason, 0) + count
 
     def _tell_oddities(self) -> None:
         """Once a source: what is read all the same, but somebody should know."""

@@ -59,6 +59,8 @@ class GnmiConfig(Settings):
     """The longest pause between two tries to connect."""
     buffer: Annotated[int, Field(ge=1000)] = 2_000_000
     """Values kept between two polls; older ones are dropped and counted."""
+    series: Annotated[int, Field(ge=1)] = 500_000
+    """Series that one target may have; more are refused and counted. Silent ports are forgotten."""
 
     def wanted(self, paths: GnmiPaths) -> Iterator[tuple[str, str, float]]:
         """Path, mode and sample interval (seconds) of every subscription."""

@@ -11,10 +11,12 @@ from fabricmon.errors import PollError, Reason
 from fabricmon.formats import gnmi_path
 from fabricmon.formats.base import Layout
 from fabricmon.formats.continuity import Continuity
+from fabricmon.formats.forgetting import Forgetting
 from fabricmon.formats.gnmi_notification import NotificationReader, write_path
 from fabricmon.formats.gnmi_proto import SERVICE, messages
 from fabricmon.formats.gnmi_record import Recorder
-from fabricmon.formats.series import SeriesTable, polls
+from fabricmon.formats.series import polls
+from fabricmon.formats.series_table import SeriesTable
 from fabricmon.mappings.gnmi import GnmiPaths
 from fabricmon.model.readings import Poll
 from fabricmon.selfmon import Event
@@ -46,12 +48,13 @@ class Session:
         self._target, self._config, self._context = target, config, context
         self.paths = GnmiPaths.load(target.mapping or "openconfig", config.mappings)
         self._layout = Layout(target.name)
-        table = SeriesTable(self._layout, self.paths)
+        table = SeriesTable(self._layout, self.paths, config.series)
         self.recorder = Recorder(table, self.paths, device=target.name)
         self._asked = str((target.options or {}).get("target") or self.paths.target)
         self._reader = NotificationReader(self.recorder, target.name, self._asked)
         self._encoding: str = config.encoding
         self._continuity = Continuity(table)
+        self._forgetting = Forgetting(self.recorder, self._continuity, self._reader.forget)
         self._lost: dict[Reason, int] = {}
         self._unpacked = 0
         self._call: Any = None
@@ -206,16 +209,19 @@ class Session:
     def _collected(self) -> Poll:
         self._pack()
         samples = self.recorder.samples
-        for series in samples.ended:
-            self._continuity.end(*self.recorder.table.where(series))
-        samples.ended.clear()
+        self._continuity.end(samples.ended)
         chunk = self._continuity.apply(samples.take())
+        batches = tuple(polls(self._layout, chunk))
+        self._count(Reason.LIMIT, self.recorder.table.take_refused())
         lost, self._lost = self._lost, {}
         self.unmatched = self.paths.most_unmatched()
-        return Poll(tuple(polls(self._layout, chunk)), lost)
+        if forgotten := self._forgetting.look(len(chunk)):
+            self._context.report.emit(Event.PORTS_FORGOTTEN, self._target.name, ports=forgotten)
+        return Poll(batches, lost)
 
     def _count(self, reason: Reason, count: int) -> None:
-        self._lost[reason] = self._lost.get(reason, 0) + count
+        if count:
+            self._lost[reason] = self._lost.get(reason, 0) + count
 
     def _fail(self, error: PollError) -> None:
         if self._error is None or error.reason is not Reason.NO_DATA:

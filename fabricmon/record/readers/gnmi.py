@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from fabricmon.formats import gnmi, sonic
 from fabricmon.formats.continuity import Continuity
 from fabricmon.formats.gnmi_record import Recorder
-from fabricmon.formats.series import SeriesTable
+from fabricmon.formats.series_table import SeriesTable
 from fabricmon.mappings.gnmi import GnmiPaths
 from fabricmon.record.readers.clocks import Clocks
 

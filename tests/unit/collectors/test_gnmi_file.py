@@ -93,6 +93,39 @@ async def test_a_growing_file_gives_what_is_new(tmp_path: Path, context: Context
     await source.stop()
 
 
+async def test_invented_ports_are_forgotten(tmp_path: Path, context: Context) -> None:
+    """A file that names new ports on and on: old ones are let go, and so is what lines taught."""
+    path = tmp_path / "leaf1.json"
+    path.touch()
+    source, target = collector(path, context)
+    most = 0
+    for poll in range(1, 300):
+        events = [
+            event({IN: poll}, T0 + poll * S, interface_name=f"Ethernet{poll * 10 + i}/{poll}")
+            for i in range(10)
+        ]
+        with path.open("a") as file:
+            file.write("".join(map(line, [*events, event({IN: poll}, T0 + poll * S)])))
+        got = await source.poll(target)
+        assert series(got) == [poll]
+        most = max(most, len(got.batches[0].ports))
+    assert most < 2700
+    assert len(source._sources["t"]._forms) < 2700
+    await source.stop()
+
+
+async def test_more_series_than_a_target_may_have(tmp_path: Path, context: Context) -> None:
+    """What is beyond the limit is refused and counted; what was there before goes on."""
+    path = tmp_path / "leaf1.json"
+    path.write_text(line(*(event({IN: 1}, interface_name=f"Ethernet{i}") for i in range(1, 9))))
+    source, target = collector(path, context, series=5)
+    poll = await source.poll(target)
+    assert poll.lost == {Reason.LIMIT: 3}
+    assert len(poll.batches[0].ports) == 5
+    assert series(poll) == [1]
+    await source.stop()
+
+
 async def test_a_torn_tail_waits_for_its_rest(tmp_path: Path, context: Context) -> None:
     """Half a record is neither read nor reported until the other half is there."""
     path = tmp_path / "x.json"

@@ -10,7 +10,8 @@ from fabricmon.formats.base import Layout
 from fabricmon.formats.gnmi_notification import NotificationReader, write_path
 from fabricmon.formats.gnmi_proto import messages
 from fabricmon.formats.gnmi_record import Recorder
-from fabricmon.formats.series import SeriesTable, polls
+from fabricmon.formats.series import polls
+from fabricmon.formats.series_table import SeriesTable
 from fabricmon.mappings.gnmi import GnmiPaths
 from fabricmon.model.readings import State
 

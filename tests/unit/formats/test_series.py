@@ -10,7 +10,8 @@ import pytest
 
 from fabricmon.formats.base import Layout
 from fabricmon.formats.continuity import Continuity
-from fabricmon.formats.series import Samples, SeriesTable, as_count, nanoseconds, polls
+from fabricmon.formats.series import Samples, as_count, nanoseconds, polls
+from fabricmon.formats.series_table import SeriesTable
 from fabricmon.model.counters import BY_ID
 from fabricmon.model.readings import Column, State
 
@@ -57,6 +58,14 @@ class Mapping2:
             "none": (None, 0, None),
         }[name]
         return None if column is None else Spot(port, column, rank, gauge)  # type: ignore[arg-type]
+
+
+class Widening:
+    """A mapping that gives every queue a column."""
+
+    def place(self, path: str, keys: Mapping[str, str]) -> Spot | None:
+        """Each path is a port."""
+        return Spot(path, Column(BY_ID["rx_pfc_frames"], int(keys["queue"])))  # type: ignore[return-value]
 
 
 class Bench:
@@ -141,11 +150,24 @@ def test_the_better_of_two_sources_is_taken() -> None:
 
 
 def test_a_table_has_a_limit() -> None:
-    """Series beyond the limit are refused and counted."""
-    table = SeriesTable(Layout("t"), Mapping2(), limit=1)
+    """Series beyond the limit are refused and counted, and their ports take no room either."""
+    layout = Layout("t")
+    table = SeriesTable(layout, Mapping2(), limit=1)
     assert table.find("d", "/p1/rx", {}) == 0
     assert table.find("d", "/p2/rx", {}) == -1
-    assert table.refused == 1
+    assert table.find("d", "/p1/rx", {}) == 0
+    assert table.take_refused() == 1
+    assert table.take_refused() == 0
+    assert layout.ports == 1
+
+
+def test_a_table_has_a_limit_on_what_batches_would_hold() -> None:
+    """A column for every port would make batches that are nothing but holes: refused as well."""
+    table = SeriesTable(Layout("t"), Widening(), limit=50)
+    for number in range(40):
+        table.find("d", f"/p{number}", {"queue": str(number)})
+    assert table.take_refused() > 0
+    assert table.layout.cells <= 8 * 50 + 50
 
 
 @pytest.mark.parametrize(
@@ -215,7 +237,7 @@ def test_states_hold_until_something_else_is_said() -> None:
     holds.apply(bench.chunk())
     bench.put(10, p1_rx=2)
     assert bench.rows(holds.apply(bench.chunk())) == [{"p1_rx_bytes": 2, "p1_oper_up": 1.0}]
-    holds.end(*bench.table.where(bench.table.find("d", "/p1/up", {})))
+    holds.end({bench.table.find("d", "/p1/up", {})})
     bench.put(20, p1_rx=3, p2_rx=1)
     assert bench.rows(holds.apply(bench.chunk())) == [
         {"p1_rx_bytes": 3, "p2_rx_bytes": 1, "p2_oper_up": 1.0}
