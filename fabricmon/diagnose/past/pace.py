@@ -46,6 +46,7 @@ class Lag:
     past    float[H]  the largest such lag before
     pace    float     traffic of the job now, as a share of its usual traffic
     lasting (low, high) of the pace in the latest half span of polls, NaN while it is not known
+    least   float     the lowest pace in the latest span of polls
     even    float     spread of that share between its hosts
     usual   float[H]  share of its link that each host usually sends, over all its cards
     shares  float[W,H]  what each sent in each of the last polls, over `usual`; 0 of idle hosts
@@ -58,6 +59,7 @@ class Lag:
     past: NDArray[np.float64]
     pace: float
     lasting: tuple[float, float]
+    least: float
     even: float
     usual: NDArray[np.float64]
     shares: NDArray[np.float64]
@@ -152,6 +154,7 @@ class Beat:
             past.max(axis=0),
             pace,
             (float(paces.min()), float(paces.max())),
+            float(np.nanmin(self._recent(self._paces, 0, SPAN))),
             float(np.subtract(*np.quantile(recent, [0.9, 0.1]))),
             np.where(works, usual, 0.0),
             share,

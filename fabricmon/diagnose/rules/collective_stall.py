@@ -28,7 +28,7 @@ _HALVED = 0.5
 """Share of its usual traffic from which a job is slow beyond what a new phase explains: each
 iteration takes twice its time."""
 _STOPPED = 0.1
-"""Below this a job has ended or pauses."""
+"""Below this a job has ended or pauses; who starts it again first, or last, says nothing."""
 _ALSO_SLOWER = 0.85
 """Two jobs below this share: something changed for both, and no host of one is the reason."""
 _EVEN = 0.15
@@ -86,7 +86,7 @@ class CollectiveStall:
 
         `sure`: the job stalls beyond doubt, and only the name is asked for.
         """
-        if len(lag.rows) < 4 or lag.pace > _SLOWER:
+        if len(lag.rows) < 4 or lag.pace > _SLOWER or lag.least < _STOPPED:
             return None
         margin, beyond = (1.15, 1.15) if sure else (1.5, 2.0)
         known = np.fmax(lag.past, _BEHIND / margin)

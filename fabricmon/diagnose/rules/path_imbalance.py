@@ -67,9 +67,16 @@ class PathImbalance:
 
     @staticmethod
     def _victims(view: FabricView, full: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Whoever waits for the full ways, and for what they overfill further on."""
+        """Whoever waits for the full ways, and for ways that they overfill further on.
+
+        Not for a host further on: by whatever way, it is sent as much as before.
+        """
         behind = view.behind_all(full)
-        onward = [sink.victims for sink in view.sinks if np.isin(full, sink.victims).any()]
+        onward = [
+            sink.victims
+            for sink in view.sinks
+            if not view.shape.faces_host[sink.row] and np.isin(full, sink.victims).any()
+        ]
         return np.unique(np.concatenate([behind, *onward]))
 
 

@@ -32,6 +32,8 @@ _RANK = {
 
 _ENDS = {IncidentKind.INCAST, IncidentKind.SLOW_RECEIVER, IncidentKind.PFC_STORM}
 """Kinds whose cause is the port towards a host at which chains of waiting end."""
+_WAYS = {IncidentKind.PATH_IMBALANCE, IncidentKind.DEGRADED_LINK}
+"""Kinds whose cause is a way through the fabric: no host is sent more, or takes less, for it."""
 _GUESS = 0.65
 """A claim below this confidence never takes the place of a surer one."""
 
@@ -70,13 +72,20 @@ def arbitrate(findings: Sequence[Finding], most_causes: int) -> list[Finding]:
 def _covers(standing: Finding, finding: Finding) -> bool:
     if any(same_place(a, b) for a in standing.causes[:1] for b in finding.causes[:1]):
         return True
+    if _apart(standing, finding):
+        return False
     inside = set(standing.rows)
     if finding.rows and finding.rows[0] in inside:
         return True
-    if {standing.kind, finding.kind} <= _ENDS:
-        return False  # two ends of pressure; whoever waits for both is shared
     shared = len(inside.intersection(finding.rows))
     return bool(finding.rows) and shared > len(finding.rows) // 2
+
+
+def _apart(standing: Finding, finding: Finding) -> bool:
+    """Whether neither can be what the other one does; whoever waits for both is shared."""
+    if finding.kind in _ENDS:
+        return standing.kind in _ENDS | _WAYS
+    return finding.kind in _WAYS and standing.kind in _ENDS and finding.confidence >= _GUESS
 
 
 def _with_candidates(standing: Finding, other: Finding, most: int) -> Finding:

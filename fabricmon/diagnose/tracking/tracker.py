@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from fabricmon.selfmon import Reporter
 
 
+_SAME_CAUSE = 3.0
+"""Likeness of a claim to a track that it shares its cause with; less is left for shared rows."""
+
+
 class Tracker:
     """The incidents of one fabric. Ids depend on fabric, kind, cause and start only."""
 
@@ -73,7 +77,7 @@ class Tracker:
         inherited, self._inherited = self._inherited, []
         for open_elsewhere in inherited:
             self._go_on_with(open_elsewhere, view)
-        for finding in findings:
+        for finding in sorted(findings, key=self._newness):
             track = self._track_of(finding) or self._new(view.frame.time_ns)
             track.claim(finding, view)
         closed = [
@@ -113,6 +117,10 @@ class Tracker:
         best, track = max(scored, key=lambda pair: pair[0], default=(0.0, None))
         return track if best > 0 else None
 
+    def _newness(self, finding: Finding) -> bool:
+        """Who goes on with the same cause does so before others take its track for its rows."""
+        return not any(self._likeness(track, finding) >= _SAME_CAUSE for track in self._tracks)
+
     def _likeness(self, track: Track, finding: Finding) -> float:
         if track.finding is not None or not track.hits or not any(track.hits):
             return 0.0
@@ -121,7 +129,7 @@ class Tracker:
             alike = telemetry and track.kind is finding.kind
             return float(alike and track.shares_cause(finding))
         if track.shares_cause(finding):
-            return 3.0
+            return _SAME_CAUSE
         union = len(track.rows | frozenset(finding.rows)) or 1
         shared = len(track.rows.intersection(finding.rows)) / union
         inside = bool(finding.rows) and finding.rows[0] in track.rows

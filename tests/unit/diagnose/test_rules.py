@@ -105,6 +105,19 @@ def test_two_incasts_whose_victims_are_the_same_are_two_incidents() -> None:
     assert causes == set(busy)
 
 
+def test_an_imbalance_whose_way_waits_for_an_incast_is_an_incident_of_its_own() -> None:
+    """The way a leaf's traffic went to is held up further on: two causes, two sets of victims."""
+    busy, full, idle = PortId("leaf0", "d0"), PortId("leaf1", "u0"), PortId("leaf1", "u1")
+    hosts = [PortId(f"h1-{n}", "nic") for n in range(4)]
+    others = [PortId(f"h2-{n}", "nic") for n in range(4)]
+    held = [*hosts, *others, full, PortId("leaf2", "u0"), PortId("spine0", "p0")]
+    use = {busy: 1.0, full: 0.8, idle: 0.0}
+    found = calm(leaf_spine()).ticks(8, {"tx_use": use, "stall": dict.fromkeys(held, 0.4)}).open
+    victims = {i.cause: {(v.device, v.port) for v in i.victims} for i in found if i.cause}
+    told = {(c.device, c.port): victims[c] for c in victims}
+    assert told == {busy: set(held), full: {*hosts, full}}
+
+
 def test_a_way_that_took_over_is_named_though_no_poll_shows_it_full() -> None:
     """Bursts shorter than a poll: the way carries half of the time, but its sibling nothing."""
     full, idle = PortId("leaf0", "u0"), PortId("leaf0", "u1")
@@ -287,6 +300,17 @@ def test_a_job_that_computes_longer_is_no_incident() -> None:
     for tick in range(90):
         run.tick(beat(None, tick, 6))
     assert not any(run.tick(beat(None, tick, 8)).open for tick in range(80))
+
+
+def test_who_starts_a_job_again_last_is_no_reason_for_a_stall() -> None:
+    """A job that stood still is judged once it has run for as long as is looked back."""
+    run = Run(leaf_spine(jobs=job_of()))
+    for tick in range(90):
+        run.tick(beat(None, tick, 6))
+    rest = {"tx_use": dict.fromkeys((PortId(host, "nic") for host in job_of()[0].hosts), 0.0)}
+    assert not run.ticks(24, rest).open
+    again = [run.tick(beat("h1-2" if tick < 18 else None, tick, 6)).open for tick in range(60)]
+    assert not any(again)
 
 
 def test_an_impossible_rate_is_a_broken_counter() -> None:
