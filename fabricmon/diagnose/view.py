@@ -47,6 +47,8 @@ _AT_PEER = {
     "stall": "press",
     "press": "stall",
     "tx_use": "rx_use",
+    "tx_use_long": "rx_use_long",
+    "tx_use_poll": "rx_use_poll",
     "rx_use": "tx_use",
     "tx_pause": "rx_pause",
     "rx_pause": "tx_pause",
@@ -106,12 +108,23 @@ class FabricView:
         """How the operators want the fabric to be set."""
         return self.topology.intent
 
+    def level(self, name: str, what: str = "now") -> NDArray[np.float32]:
+        """What `Levels` has of each port, as its peer counts it where the port itself is not read.
+
+        `what` is `now`, `high`, `low` or `usual`: what one end sent, the other received.
+        """
+        own, told = (getattr(self.levels, what)(n) for n in (name, _AT_PEER[name]))
+        return np.where(np.isnan(self.levels.now(name)), self.shape.at_peer(told), own)
+
+    def polls(self, signal: str, last: int) -> NDArray[np.float32]:
+        """float32[W,N]: the same of a signal in each of the last polls."""
+        own, told = (self.window.past(name, last) for name in (signal, _AT_PEER[signal]))
+        return np.where(np.isnan(own), self.shape.at_peer(told), own)
+
     @cached_property
     def stall(self) -> NDArray[np.float32]:
         """Share of time each egress was held back, from its own counters or its peer's."""
-        own = self.levels.now("stall")
-        told = self.shape.at_peer(self.levels.now("press"))
-        return np.where(np.isnan(own), told, own)
+        return self.level("stall")
 
     @cached_property
     def stall_now(self) -> NDArray[np.float32]:
@@ -122,10 +135,7 @@ class FabricView:
     @cached_property
     def stall_past(self) -> NDArray[np.float32]:
         """What `stall` has reached before; a port without a past must show a clear stall."""
-        own = self.levels.high("stall")
-        told = self.shape.at_peer(self.levels.high("press"))
-        past = np.where(np.isnan(self.levels.now("stall")), told, own)
-        return np.nan_to_num(past, nan=_COLD_STALL)
+        return np.nan_to_num(self.level("stall", "high"), nan=_COLD_STALL)
 
     @cached_property
     def held(self) -> NDArray[np.float32]:
@@ -137,9 +147,7 @@ class FabricView:
     @cached_property
     def lasting(self) -> NDArray[np.bool_]:
         """bool[N]: stalled in at least two of the last polls: one burst is nobody's business."""
-        polls = self.window.past("stall", SPAN + 1)
-        told = self.shape.at_peer(self.window.past("press", SPAN + 1))
-        seen = np.where(np.isnan(polls), told, polls) >= self.config.stall
+        seen = self.polls("stall", SPAN + 1) >= self.config.stall
         lasting: NDArray[np.bool_] = seen.sum(axis=0) >= _LASTING
         return lasting
 
@@ -204,13 +212,7 @@ class FabricView:
     @cached_property
     def use(self) -> NDArray[np.float32]:
         """Share of the link each egress uses, from its own counters or its peer's."""
-        own = self.levels.now("tx_use")
-        return np.where(np.isnan(own), self.shape.at_peer(self.levels.now("rx_use")), own)
-
-    def uses(self, polls: int) -> NDArray[np.float32]:
-        """float32[W,N]: the same in each of the last polls."""
-        own, told = (self.window.past(signal, polls) for signal in ("tx_use", "rx_use"))
-        return np.where(np.isnan(own), self.shape.at_peer(told), own)
+        return self.level("tx_use")
 
     @cached_property
     def lags(self) -> dict[str, Lag]:
@@ -220,8 +222,7 @@ class FabricView:
     @cached_property
     def usual_use(self) -> NDArray[np.float32]:
         """What `use` usually is; NaN without a past."""
-        own = self.levels.usual("tx_use")
-        return np.where(np.isnan(own), self.shape.at_peer(self.levels.usual("rx_use")), own)
+        return self.level("tx_use", "usual")
 
     @cached_property
     def queue(self) -> NDArray[np.float32]:

@@ -23,6 +23,9 @@ _LEFT = 0.3
 """A way that carries less than this share of the least it ever carried was left by its traffic."""
 _MOST_OF = 0.5
 """Share of what its siblings lost that a way must gain to have taken it over while it is held."""
+_EMPTIER = 0.5
+"""A way that kept less than this of what the slowest sender below it kept was left, not slowed."""
+_TINY = 1e-9
 _KNOWN = 0.75
 """Share of a span's polls that must be known."""
 _USED = 0.02
@@ -55,20 +58,21 @@ def _newly_full(view: FabricView) -> NDArray[np.bool_]:
 
 def _took_over(view: FabricView) -> NDArray[np.bool_]:
     """bool[N]: ways that carry more than ever before while siblings were left by their traffic."""
-    levels, shape = view.levels, view.shape
+    shape = view.shape
     way = shape.parallel >= 0
     left, more = np.zeros(len(way), np.bool_), np.zeros(len(way), np.bool_)
     for name in ("tx_use", "tx_use_long"):
-        now, low, high = levels.now(name), levels.low(name), levels.high(name)
+        now, low, high = (view.level(name, what) for what in ("now", "low", "high"))
         now = np.where(_whole(view, *TRACKED[name]), now, np.float32(np.nan))
         left |= (low > _USED) & (now <= _LEFT * low)
         more |= (now > 1.1 * high) & (now > high + _USED)
     left &= way & ~_rerouted(view)
     more &= way & ((view.held <= 0) | _inherits(view, left & way))
+    more |= (view.held > 0) & _share_moved(view, left & _emptier_than_hosts(view))
     if not left.any() or not more.any():
         return np.zeros(len(way), np.bool_)
     groups = np.unique(shape.parallel[left])
-    peak = np.fmax.reduce(view.window.past("tx_use", 6), axis=0)
+    peak = np.fmax.reduce(view.polls("tx_use", 6), axis=0)
     room = (peak >= view.config.busy) | view.waited_for
     return more & room & np.isin(shape.parallel, groups)
 
@@ -82,9 +86,35 @@ def _inherits(view: FabricView, left: NDArray[np.bool_]) -> NDArray[np.bool_]:
     return inherits
 
 
+def _emptier_than_hosts(view: FabricView) -> NDArray[np.bool_]:
+    """bool[N]: ways up that lost far more of their traffic than any sender below them did.
+
+    Who is held back further on sends less by every way alike; only a route leaves out one.
+    """
+    shape, devices = view.shape, len(view.shape.is_host)
+    pace = view.use / np.fmax(view.usual_use, np.float32(_USED))
+    up = shape.role == PortRole.UP
+    below = (shape.beyond >= 0) & (shape.host_port | up) & (view.usual_use > _USED)
+    slowest = np.full(devices, np.inf)
+    np.minimum.at(slowest, shape.beyond[below], np.nan_to_num(pace[below]))
+    empty: NDArray[np.bool_] = up & (pace <= _EMPTIER * slowest[shape.node])
+    return empty & np.isfinite(slowest[shape.node])
+
+
+def _share_moved(view: FabricView, left: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """bool[N]: ways whose part of their group's traffic grew by most of what `left` ones lost."""
+    way = view.shape.parallel >= 0
+    group = np.where(way, view.shape.parallel, 0)
+    now, usual = (np.where(way, np.nan_to_num(x), 0) for x in (view.use, view.usual_use))
+    parts = [x / np.fmax(np.bincount(group, x), _TINY)[group] for x in (now, usual)]
+    lost = np.bincount(group, np.where(left, parts[1] - parts[0], 0))[group]
+    moved: NDArray[np.bool_] = way & (lost > 0) & (parts[0] - parts[1] > _MOST_OF * lost)
+    return moved
+
+
 def _whole(view: FabricView, signal: str, span: int) -> NDArray[np.bool_]:
     """bool[N]: enough polls are known for a level: one poll is a phase of a job and no level."""
-    known = np.isfinite(view.window.past(signal, span)).mean(axis=0)
+    known = np.isfinite(view.polls(signal, span)).mean(axis=0)
     whole: NDArray[np.bool_] = known >= _KNOWN
     return whole
 

@@ -37,9 +37,9 @@ def plateaus(view: FabricView) -> NDArray[np.bool_]:
     standing = (view.queue >= 0.5) & (view.marks >= 0.3)
     if not standing.any():
         return standing
-    peak = np.fmax.reduce(view.window.past("tx_use", POLLS), axis=0)
+    peak = np.fmax.reduce(view.polls("tx_use", POLLS), axis=0)
     clipped = (peak < _BELOW) & (view.use > _USED) & (view.held <= 0)
-    clipped &= peak < _CLIPPED * view.levels.high("tx_use_poll")  # without a past nothing is
+    clipped &= peak < _CLIPPED * view.level("tx_use_poll", "high")  # without a past nothing is
     deep = view.window.past("depth", POLLS) > 2 * np.nan_to_num(view.levels.high("depth"))
     lasting = deep.sum(axis=0) >= POLLS - 1
     found: NDArray[np.bool_] = standing & clipped & lasting & (view.shape.beyond >= 0)
@@ -82,8 +82,8 @@ def _clipped_beyond(view: FabricView, held: int) -> int | None:
         return None
     rows = view.shape.rows_of(device)
     rows = rows[rows != view.shape.peer[held]]
-    peak = np.fmax.reduce(view.window.past("tx_use", POLLS)[:, rows], axis=0)
-    before = view.levels.high("tx_use_poll")[rows]
+    peak = np.fmax.reduce(view.polls("tx_use", POLLS)[:, rows], axis=0)
+    before = view.level("tx_use_poll", "high")[rows]
     clipped = before / np.fmax(peak, np.float32(_USED))
     clipped = np.where((peak > _FLOWS) & np.isfinite(before), clipped, 0)
     if not len(rows) or float(clipped.max()) < 1.25:

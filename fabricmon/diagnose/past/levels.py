@@ -36,6 +36,8 @@ TRACKED = {
     "tx_use_long": ("tx_use", LONG),
     "tx_use_poll": ("tx_use", 1),
     "rx_use": ("rx_use", SPAN),
+    "rx_use_long": ("rx_use", LONG),
+    "rx_use_poll": ("rx_use", 1),
     "rx_pause": ("rx_pause", SPAN),
     "tx_pause": ("tx_pause", SPAN),
     "ecn": ("ecn", SPAN),
@@ -49,7 +51,7 @@ _SLOW = frozenset({"stall", "press", "rx_pause", "tx_pause"})
 """Levels whose maximum is forgotten slowly: a job that comes back congests as it did before."""
 _FORGET = np.float32(0.99)
 """What is left of it with each block."""
-_LOW = frozenset({"tx_use", "tx_use_long"})
+_LOW = frozenset({"tx_use", "tx_use_long", "rx_use", "rx_use_long"})
 """Levels whose robust minimum is kept as well."""
 _LOW_ONLY = ("low", "minima")
 

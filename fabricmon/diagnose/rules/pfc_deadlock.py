@@ -46,7 +46,7 @@ class PfcDeadlock:
 
     def findings(self, view: FabricView) -> Sequence[Finding]:
         """One finding per cycle."""
-        still = view.uses(_POLLS) <= _STILL
+        still = view.polls("tx_use", _POLLS) <= _STILL
         stuck = still.all(axis=0) & (view.blocked >= _BLOCKED)
         measured = ~view.frame.ratios.estimated  # then one whole poll without a byte is enough
         stuck |= still[-1] & (np.nan_to_num(view.stall_now) >= _BLOCKED) & measured

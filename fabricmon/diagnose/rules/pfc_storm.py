@@ -44,7 +44,7 @@ class PfcStorm:
 
     def findings(self, view: FabricView) -> Sequence[Finding]:
         """One finding per port that a host has stopped altogether."""
-        sent = view.uses(SPAN)
+        sent = view.polls("tx_use", SPAN)
         with_host = view.shape.faces_host & ~view.table.infiniband
         stopped = (view.stall >= view.config.continuous - _JITTER) & (sent <= _SILENT).all(axis=0)
         rows = np.flatnonzero(
