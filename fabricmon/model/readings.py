@@ -121,7 +121,7 @@ class ReadingBatch:
     discontinuity: bool = False
     """The source knows that its counters restarted before this reading (agent restart)."""
     partial: bool = False
-    """The source tells only what changed: ports that are not named may still be there."""
+    """The source tells what changed, or what answered: others of its ports may still be there."""
 
     def __post_init__(self) -> None:
         """Check shapes once, at the border, and freeze the arrays."""

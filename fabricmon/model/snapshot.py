@@ -78,3 +78,5 @@ class Snapshot:
     """The same in the operators' currency; empty without a price."""
     window: Window | None = None
     """The recent past up to this tick, of the same rows; it moves on with the next one."""
+    silent: int = 0
+    """Ports that were read once, should still be there, and are not `present`."""

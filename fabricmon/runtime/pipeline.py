@@ -352,7 +352,8 @@ class Pipeline:
         self._last = tick
         self._count(scores, tick)
         self._settle_presence()
-        present = (frame.age_s <= _PRESENT_POLLS * tick.interval_s) & ~self._gone[: frame.n_ports]
+        known = ~self._gone[: frame.n_ports]
+        present = known & (frame.age_s <= _PRESENT_POLLS * tick.interval_s)
         self.ticks += 1
         self.latest = Snapshot(
             self.fabric,
@@ -368,6 +369,7 @@ class Pipeline:
             dict(diagnosis.job_cost),
             dict(diagnosis.job_money),
             stages.window,
+            int(np.count_nonzero(known & ~present)),
         )
         self._reclaim()
         return self.latest

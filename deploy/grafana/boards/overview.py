@@ -16,7 +16,7 @@ BOARD = Dashboard(
                 number("Incidents", f"count({INCIDENTS}) or vector(0)"),
                 number("Worst stall", f"max({STALL}{{{F}}})", "percentunit"),
                 number("Ports held back > 2 %", f"count({STALL}{{{F}}} > 0.02) or vector(0)"),
-                number("Ports", f"sum(fabricmon_fabric_ports{{{F}}})"),
+                number("Ports silent", f"sum(fabricmon_fabric_ports{{{F}, state='silent'}})"),
                 number("Targets up", f"avg(fabricmon_target_up{{{F}}})", "percentunit"),
                 number(
                     "GPUs lost to the network",

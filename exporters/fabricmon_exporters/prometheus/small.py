@@ -65,7 +65,7 @@ SMALL: tuple[SmallFamily, ...] = (
     SmallFamily(
         "fabricmon_fabric_ports",
         "gauge",
-        "Ports whose values are on this page, by whether they were read in the last poll",
+        "Ports by when they were read: in the last poll, within three (held), longer ago (silent)",
         "coverage",
         ("fabric", "state"),
     ),
@@ -222,7 +222,8 @@ def _coverage(snapshot: Snapshot) -> Iterator[tuple[str, str, float]]:
     frame, fabric = snapshot.frame, snapshot.fabric
     present = snapshot.present[: frame.n_ports]
     fresh = int(np.count_nonzero(present & (frame.age_s <= 1.5 * frame.interval_s)))
-    for state, count in (("fresh", fresh), ("held", int(np.count_nonzero(present)) - fresh)):
+    held = int(np.count_nonzero(present)) - fresh
+    for state, count in (("fresh", fresh), ("held", held), ("silent", snapshot.silent)):
         yield "fabricmon_fabric_ports", labels(fabric=fabric, state=state), count
     counts = np.bincount(frame.state[:, present].ravel(), minlength=16)
     counts = counts + np.bincount(frame.queue_state[:, present].ravel(), minlength=16)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ from fabricmon.model.readings import Poll
 from fabricmon.selfmon import Event
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from fabricmon.api import Context, Target
     from fabricmon.collectors.infiniband.config import InfinibandConfig
     from fabricmon.collectors.infiniband.native.counters import Outcome
@@ -93,6 +96,12 @@ class Way:
             return lost
         return {**lost, Reason.UNREACHABLE: lost.get(Reason.UNREACHABLE, 0) + silent}
 
+    def _poll(self, batches: Iterable[ReadingBatch], lost: dict[Reason, int]) -> Poll:
+        """What was read; ports that did not answer are still there."""
+        if lost:
+            batches = (replace(batch, partial=True) for batch in batches)
+        return Poll(tuple(batches), lost)
+
 
 class ToolsWay(Way):
     """`ibnetdiscover` and `perfquery`."""
@@ -121,7 +130,7 @@ class ToolsWay(Way):
         batches = self.known.batches(reading.blocks, self._clock.now_ns())
         if not batches:
             raise reading.first_error or PollError(Reason.NO_DATA, _NO_DATA)
-        return Poll(batches, self._with_silent(reading.lost))
+        return self._poll(batches, self._with_silent(reading.lost))
 
     async def close(self) -> None:
         """Remove the scratch directory; running tools die with their task."""
@@ -177,7 +186,7 @@ class NativeWay(Way):
             if lost:
                 raise PollError(Reason.TIMEOUT, "no node answers performance management")
             raise PollError(Reason.NO_DATA, _NO_DATA)
-        return Poll(outcome.batches, lost)
+        return self._poll(outcome.batches, lost)
 
     async def _must_sweep(self) -> bool:
         """Whether a sweep is due, or a node is back that the last one missed."""

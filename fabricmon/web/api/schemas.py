@@ -155,6 +155,7 @@ SCHEMAS: dict[str, Any] = {
         time=_TIME,
         interval_s=_NUMBER,
         ports=_INT,
+        silent_ports=_INT,
         nodes=_INT,
         links=_INT,
         stalled_ports=_INT,

@@ -39,6 +39,7 @@ def fabric_json(snapshot: Snapshot) -> dict[str, Any]:
         "time": rfc3339(frame.time_ns),
         "interval_s": frame.interval_s,
         "ports": int(np.count_nonzero(present)),
+        "silent_ports": snapshot.silent,
         "nodes": len(snapshot.topology.nodes),
         "links": len(snapshot.topology.links),
         "stalled_ports": int(np.count_nonzero(stall > 0.02)),

@@ -19,7 +19,7 @@ export function FabricView({ fabric, version, status }) {
     <${Problem} error=${topology.error || moment.error} />
     ${now && html`<p class=${`verdict ${worst ? "bad" : ""}`} role="status">${worst
       ? html`${verdictLine(worst)} <a href=${link("incident", worst.id)}>Why, and what to do</a>`
-      : `No incident. ${summary?.learning ? "The detector is still learning what is normal; the rules already watch. " : ""}${now.stalled_ports} ports wait more than 2 % of the time.`}</p>`}
+      : `No incident. ${summary?.learning ? "The detector is still learning what is normal; the rules already watch. " : ""}${now.stalled_ports} ports wait more than 2 % of the time.`}${summary?.silent_ports ? ` Of ${summary.silent_ports} ports nothing is known: they are silent.` : ""}</p>`}
     <div class="split">
       <div>
         ${plan && now && html`<${FabricMap} plan=${plan} moment=${now} fabric=${fabric} />`}
