@@ -18,7 +18,7 @@ from fabricmon.simulate.scenario import CollectorConfig, Scenario, ScenarioConfi
 from fabricmon.simulate.workload.timeline import place_jobs
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -110,16 +110,12 @@ def _attempt(
     first_poll, last_poll = int(at / poll) + 1, int((at + lasts) / poll)
     seed = int(rng.integers(1 << 31))
 
-    def means(events: Sequence[AnyEvent]) -> NDArray[np.float64]:
-        """float64[S,E]: mean amount per second while the fault lasts."""
+    def amounts(events: Sequence[AnyEvent]) -> NDArray[np.float64]:
+        """float64[W,S,E]: amount per second in each poll, from the one in which it begins on."""
         config = base.model_copy(update={"duration": (last_poll + 1) * poll})
         run = Simulation(Scenario(kind, config), seed=seed)
-        total: NDArray[np.float64] | None = None
-        for i, interval in enumerate(run.intervals(events)):
-            if first_poll <= i <= last_poll:
-                total = interval.amount if total is None else total + interval.amount
-        assert total is not None, "the fault lasts for some polls"
-        return total / ((last_poll - first_poll + 1) * poll)
+        polls = [interval.amount for interval in run.intervals(events)]
+        return np.array(polls[first_poll - 1 :]) / poll
 
     scene = Scene(
         rng,
@@ -129,11 +125,11 @@ def _attempt(
         at,
         lasts,
         poll,
-        lambda events: means(events)[ROW["stall"]],
+        lambda events: _mean(amounts(events))[ROW["stall"]],
     )
     faults = [DRAW[name](scene) for name in (kind, second) if name]
     benign = [] if rng.random() < 0.5 else [_early_change(rng, scene, quiet_polls * poll)]
-    labels = _labels(faults, benign, means, scene)
+    labels = _labels(faults, benign, amounts, scene)
     if labels is None:
         return None
     events = [*benign, *(event for fault in faults for event in fault.events)]
@@ -151,17 +147,20 @@ def _early_change(rng: np.random.Generator, scene: Scene, quiet_s: float) -> Any
 def _labels(
     faults: Sequence[Fault],
     benign: Sequence[AnyEvent],
-    means: object,
+    amounts: Callable[[Sequence[AnyEvent]], NDArray[np.float64]],
     scene: Scene,
 ) -> tuple[Label, ...] | None:
-    """The truth, from twins that lack one fault each; None where a fault changes nothing."""
-    assert callable(means), "handed over by the attempt"
-    everything = means([*benign, *(e for f in faults for e in f.events)])
-    start = EPOCH_NS + round(scene.at * 1e9)
+    """The truth, from twins that lack one fault each; None where a fault changes nothing.
+
+    A fault begins with the first poll in which any counter of any port differs from its twin's.
+    """
+    polls = amounts([*benign, *(e for f in faults for e in f.events)])
+    everything = _mean(polls)
     labels = []
     for fault in faults:
         others = [e for f in faults if f is not fault for e in f.events]
-        twin = means([*benign, *others])
+        healthy = amounts([*benign, *others])
+        twin = _mean(healthy)
         if not _matters(everything, twin):
             return None
         worse = everything[ROW["stall"]] - twin[ROW["stall"]] > _VICTIM_STALL
@@ -170,8 +169,8 @@ def _labels(
         labels.append(
             Label(
                 kind=fault.kind,
-                start_ns=start,
-                end_ns=start + round(scene.lasts * 1e9),
+                start_ns=EPOCH_NS + round(_shows(polls, healthy, scene) * 1e9),
+                end_ns=EPOCH_NS + round((scene.at + scene.lasts) * 1e9),
                 causes=fault.causes,
                 victims=tuple(scene.wiring.ports[i] for i in np.flatnonzero(worse)),
                 reason=fault.reason,
@@ -180,6 +179,21 @@ def _labels(
             )
         )
     return tuple(labels)
+
+
+def _mean(polls: NDArray[np.float64]) -> NDArray[np.float64]:
+    """float64[S,E]: mean amount per second over the polls that lie in the fault as a whole."""
+    return np.asarray(polls[1:].mean(axis=0), np.float64)
+
+
+def _shows(with_it: NDArray[np.float64], without: NDArray[np.float64], scene: Scene) -> float:
+    """Second at which the fault, or the first poll that it changes anything in, begins.
+
+    A slow host cannot be seen while its job computes, nor can anybody say since when it is slow.
+    """
+    differs = ~np.isclose(with_it, without, rtol=1e-6, atol=1e-6).all(axis=(1, 2))
+    first = (int(scene.at / scene.poll) + int(np.argmax(differs))) * scene.poll
+    return max(scene.at, first) if differs.any() else scene.at
 
 
 def _matters(with_it: NDArray[np.float64], without: NDArray[np.float64]) -> bool:

@@ -286,8 +286,8 @@ class Timeline:
         for name, job in self.jobs.items():
             if habits[name].running and not job.habit.running:
                 job.restart()
-            if (habits[name].late > 0) != (job.habit.late > 0):
-                job.restart()
+            if job.habit.late > 0 and not habits[name].late > 0:
+                job.restart()  # what is left of this iteration would wait for nobody
             job.habit = habits[name]
 
     def _without(self, name: str, host: str) -> Wish:

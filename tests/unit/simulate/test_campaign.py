@@ -44,6 +44,19 @@ def test_an_episode_is_a_function_of_its_seed() -> None:
     assert first_batch(4) != first_batch(5)
 
 
+def test_a_fault_begins_with_the_first_poll_that_differs_from_its_twin() -> None:
+    """A host that computes longer changes nothing before the others begin to send without it."""
+    made = episode("collective-stall", seed=3, poll=1.0)
+    simulation, (label,) = made.simulation, made.labels
+    events = simulation.scenario.config.events
+    others = [event for event in events if event.do != "straggler"]
+    late = next(event for event in events if event.do == "straggler")
+    both = zip(simulation.intervals(), simulation.intervals(others), strict=True)
+    first = next(a.end_s for a, b in both if not np.allclose(a.amount, b.amount))
+    begun = (label.start_ns - simulation.start_ns) / 1e9
+    assert late.at <= begun == max(late.at, first - 1.0)
+
+
 def test_two_faults_have_victims_of_their_own() -> None:
     """Each of two faults is labelled with what it alone does."""
     made = episode("incast", second="slow-receiver", seed=2, technology=Technology.INFINIBAND)
