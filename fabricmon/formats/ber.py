@@ -19,6 +19,9 @@ _LARGEST = 0xFFFF_FFFF
 _REMEMBERED = 1 << 16
 """OIDs come by the column: all of one differ in their last number only, so the rest is kept."""
 
+_SHORT = 40
+"""Octets or numbers of a rest that is kept: tables have no longer ones; a liar fills no memory."""
+
 
 def length(count: int) -> bytes:
     """The length octets for `count` octets of content."""
@@ -41,12 +44,16 @@ def integer(value: int, tag: int = INTEGER) -> bytes:
 
 def encode_oid(oid: Oid) -> bytes:
     """The content octets of an OID of at least two numbers."""
-    return _encoded_head(oid[:-1]) + _encoded_part(oid[-1]) if len(oid) > 2 else _encoded_head(oid)
+    if not 2 < len(oid) <= _SHORT:
+        return _encoded(oid)
+    return _known_encoded(oid[:-1]) + _encoded_part(oid[-1])
 
 
-@lru_cache(maxsize=_REMEMBERED)
-def _encoded_head(oid: Oid) -> bytes:
+def _encoded(oid: Oid) -> bytes:
     return b"".join(map(_encoded_part, (oid[0] * 40 + oid[1], *oid[2:])))
+
+
+_known_encoded = lru_cache(maxsize=_REMEMBERED)(_encoded)
 
 
 @lru_cache(maxsize=_REMEMBERED)
@@ -64,25 +71,27 @@ def decode_oid(content: bytes) -> Oid:
     while at and content[at - 1] & 0x80:
         at -= 1
     if not at:
-        return _decoded_head(content)
+        return _head(content)
     last = 0
     for octet in content[at:]:
         last = last << 7 | octet & 0x7F
     if last > _LARGEST:
         raise FormatError("a number of an OID is longer than 32 bits")
-    head = _decoded_head(content[:at])
+    head = _known_head(content[:at]) if at <= _SHORT else _head(content[:at])
     if len(head) >= MAX_OID:
         raise FormatError(f"an OID of more than {MAX_OID} numbers")
     return (*head, last)
 
 
-@lru_cache(maxsize=_REMEMBERED)
-def _decoded_head(content: bytes) -> Oid:
+def _head(content: bytes) -> Oid:
     parts = list(content) if max(content) < 0x80 else _parts(content)
     if len(parts) >= MAX_OID:
         raise FormatError(f"an OID of more than {MAX_OID} numbers")
     first = min(parts[0] // 40, 2)
     return (first, parts[0] - 40 * first, *parts[1:])
+
+
+_known_head = lru_cache(maxsize=_REMEMBERED)(_head)
 
 
 def _parts(content: bytes) -> list[int]:

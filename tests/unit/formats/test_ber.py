@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from fabricmon.errors import FormatError
@@ -46,6 +48,18 @@ def test_broken_oids_are_refused(octets: str) -> None:
     """An empty, a torn, and an overlong OID are format errors."""
     with pytest.raises(FormatError):
         ber.decode_oid(bytes.fromhex(octets))
+
+
+def test_long_oids_leave_nothing_in_memory() -> None:
+    """An agent that makes up long OIDs, or pads their numbers, does not fill what is remembered."""
+    tracemalloc.start()
+    for number in range(2_000):
+        oid = (1, 3, *([100_000 + number] * 100), 7)
+        assert ber.decode_oid(ber.encode_oid(oid)) == oid
+        ber.decode_oid(b"\x2b" + b"\x80" * 10_000 + bytes([1 + number % 100, 1]))
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 500_000
 
 
 def test_overlong_oids_are_refused() -> None:
