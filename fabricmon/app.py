@@ -245,7 +245,7 @@ def _plan(
         at = next(i for i, written in enumerate(config.targets) if written.collector == kind)
         factory = _plugin(loaded, plugins.COLLECTORS, kind, ("targets", at, "collector"))
         section = loaded.section(("collectors", kind), factory.Config)
-        section = _told(section, fabric.intent.intent())
+        section = _told(section, fabric.intent.intent(), config.interval)
         collector = factory(section, own, context)
         guards.append(Guard(kind, collector, section, own, context, deadline_s))
     intent = fabric.intent.intent()
@@ -282,11 +282,11 @@ def _plan(
     )
 
 
-def _told(section: Settings, intent: Intent) -> Settings:
-    """A collector that may be told which priorities matter, and is not, takes the lossless ones."""
-    if getattr(section, "queues", None) == [] and intent.lossless_queues:
-        return section.model_copy(update={"queues": list(intent.lossless_queues)})
-    return section
+def _told(section: Settings, intent: Intent, interval_s: float) -> Settings:
+    """What a collector may be told and is not: the lossless priorities, how often it is polled."""
+    known = {"queues": list(intent.lossless_queues), "interval": interval_s}
+    told = {name: known[name] for name in known if getattr(section, name, 0) in ([], None)}
+    return section.model_copy(update=told) if told else section
 
 
 def _shape(

@@ -106,8 +106,12 @@ class Guard:
         return ready
 
     def healthy(self, target: Target) -> bool:
-        """Whether the last poll gave something, or there was none yet."""
-        return self._books[target.name].failures_in_row == 0
+        """Whether its poll answers soon: the last one did, or it only looks at what came."""
+        return self._books[target.name].failures_in_row == 0 or self._is_pushed_to
+
+    @property
+    def _is_pushed_to(self) -> bool:
+        return bool(getattr(self.collector, "pushed_to", False))
 
     async def poll(self, target: Target) -> Poll | PollFailure:
         """One poll. Never raises, but for cancellation."""
@@ -214,7 +218,7 @@ class Guard:
         book.failures[reason.value] = book.failures.get(reason.value, 0) + 1
         book.last_error = message
         # Where devices send by themselves, asking costs nothing, and back-off is the collector's.
-        if not getattr(self.collector, "pushed_to", False):
+        if not self._is_pushed_to:
             book.skip = self._backoff(target.name, book.failures_in_row)
         report.metrics.poll_failures.labels(self.kind, reason.value).inc()
         report.emit(Event.POLL_FAILED, target.name, reason=reason.value, error=message)

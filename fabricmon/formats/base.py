@@ -118,16 +118,24 @@ class _Part:
         self.rows = np.empty(0, np.int32)  # by port number; -1: not in this part
         self.numbers: list[int] = []  # port number of each row
         self.times = np.empty(0, np.int64)  # last sample of each row
+        self.told = np.empty(0, np.bool_)  # by row: whether batches name it
         self._frozen: tuple[PortSet, tuple[Column, ...], tuple[Column, ...]] | None = None
 
     def keep(self, places: NDArray[np.int32]) -> None:
         """Forget the ports whose new number is -1."""
         numbers = places[np.array(self.numbers, np.int64)]
-        self.times, self._frozen = self.times[numbers >= 0], None
+        self.times, self.told = self.times[numbers >= 0], self.told[numbers >= 0]
+        self._frozen = None
         numbers = numbers[numbers >= 0]
         self.rows = np.full(int(numbers.max(initial=-1)) + 1, -1, np.int32)
         self.rows[numbers] = np.arange(len(numbers), dtype=np.int32)
         self.numbers = numbers.tolist()
+
+    def end(self, ports: NDArray[np.int32]) -> None:
+        """Name these ports no longer, until they are admitted again."""
+        rows = self.rows[ports[ports < len(self.rows)]]
+        self.told[rows[rows >= 0]] = False
+        self._frozen = None
 
     def place(self, column: Column) -> int:
         into = self.gauges if column.counter.is_gauge else self.columns
@@ -143,12 +151,16 @@ class _Part:
             self.rows = np.concatenate([self.rows, np.full(top - len(self.rows), -1, np.int32)])
         rows = self.rows[ports]
         if rows.min() >= 0:
+            if not self.told.all() and not self.told[rows].all():
+                self.told[rows], self._frozen = True, None
             return rows
         fresh = np.unique(ports[rows < 0])
         first = len(self.numbers)
         self.rows[fresh] = np.arange(first, first + len(fresh), dtype=np.int32)
         self.numbers.extend(fresh.tolist())
         self.times = np.concatenate([self.times, np.zeros(len(fresh), np.int64)])
+        self.told = np.concatenate([self.told, np.ones(len(fresh), np.bool_)])
+        self.told[self.rows[ports]], self._frozen = True, None
         return self.rows[ports]
 
     def frozen(
@@ -156,18 +168,13 @@ class _Part:
     ) -> tuple[PortSet, tuple[Column, ...], tuple[Column, ...]]:
         """Names, columns and gauge columns: the same objects for as long as none came to them."""
         old = self._frozen
-        same_ports = old is not None and len(old[0]) == len(self.numbers)
-        if (
-            old is not None
-            and same_ports
-            and len(old[1]) == len(self.columns)
-            and len(old[2]) == len(self.gauges)
-        ):
-            return old
-        if old is not None and same_ports:
+        if old is not None:
+            if len(old[1]) == len(self.columns) and len(old[2]) == len(self.gauges):
+                return old
             ports = old[0]
         else:
-            own = [names[number] for number in self.numbers]
+            told = zip(self.numbers, self.told.tolist(), strict=True)
+            own = [names[number] for number, is_told in told if is_told]
             ports = PortSet(tuple(d for d, _ in own), tuple(p for _, p in own))
         self._frozen = (ports, tuple(self.columns), tuple(self.gauges))
         return self._frozen
@@ -236,6 +243,11 @@ class Layout:
             part.keep(places)
         return places
 
+    def end(self, ports: NDArray[np.int32]) -> None:
+        """Batches do not name these ports any more, until there is something of them again."""
+        for part in self._parts:
+            part.end(ports)
+
     def column(self, column: Column) -> int:
         """The number of a column."""
         known = self._by_object.get(id(column))
@@ -276,16 +288,21 @@ class Layout:
         # Where a value comes twice, numpy keeps the last assignment: the latest.
         part.times[rows] = chunk.time_ns
         k, is_gauge = self._place[chunk.column], self._gauge[chunk.column]
-        values = np.zeros((len(columns), len(ports)), np.uint64)
+        values = np.zeros((len(columns), len(part.times)), np.uint64)
         state = np.full(values.shape, State.MISSING, np.uint8)
-        gauges = np.full((len(gauge_columns), len(ports)), np.nan)
+        gauges = np.full((len(gauge_columns), len(part.times)), np.nan)
         count = ~is_gauge
         at = (k[count], rows[count])
         values[at], state[at] = chunk.raw[count], chunk.state[count]
         good = is_gauge & (chunk.state == State.OK)
         gauges[k[good], rows[good]] = chunk.raw[good].view(np.float64)
+        times = part.times.copy()
+        if len(ports) < len(times):
+            told = np.flatnonzero(part.told)
+            values, state, gauges = values[:, told], state[:, told], gauges[:, told]
+            times = times[told]
         return ReadingBatch(
-            self.target, ports, columns, values, state, part.times.copy(), gauge_columns, gauges
+            self.target, ports, columns, values, state, times, gauge_columns, gauges
         )
 
 

@@ -54,9 +54,9 @@ class Continuity:
         self._known.clear()
 
     def end(self, ended: set[int]) -> None:
-        """Series that the device deleted, taken from the set: their levels hold no longer."""
-        while ended:
-            port, column = self._table.where(ended.pop())
+        """Series that the device deleted: their levels hold no longer."""
+        for series in ended:
+            port, column = self._table.where(series)
             known = self._known.get(column)
             if known is not None and 0 <= port < len(known):
                 known[port] = False

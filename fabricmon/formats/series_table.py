@@ -75,6 +75,9 @@ class SeriesTable:
         self._claims: dict[tuple[int, str, int], tuple[int, int]] = {}
         self._port = np.empty(64, np.int32)
         self._column = np.empty(64, np.int32)
+        self._over = np.zeros(64, np.bool_)  # deleted by the device
+        self._deletes = False
+        self._unsure: set[int] = set()
 
     def find(self, device: str, path: str, keys: Mapping[str, str]) -> int:
         """The series of one value of `device`, or UNMAPPED."""
@@ -131,6 +134,8 @@ class SeriesTable:
         kept = np.flatnonzero(port >= 0)
         self.gauges = [self.gauges[series] for series in kept.tolist()]
         self._port, self._column = port[kept], self._column[kept]
+        self._over = self._over[kept]
+        self._unsure = set(moved[list(self._unsure)].tolist()) - {UNMAPPED}
         at, to = places.tolist(), moved.tolist()
         self._known = {
             (at[port], column): to[series]
@@ -149,7 +154,31 @@ class SeriesTable:
             size = 2 * series + 64
             self._port = np.resize(self._port, size)
             self._column = np.resize(self._column, size)
+            self._over = np.resize(self._over, size)
+        self._over[series] = False
         self._port[series], self._column[series] = port, column
+
+    def end(self, ended: set[int], chunk: Chunk) -> None:
+        """Take series that the device deleted: a port that has no other is named no longer.
+
+        What `chunk` tells of may be from before or after its delete: the next call decides.
+        """
+        if not ended and not self._unsure:
+            return
+        series = np.array([*ended, *self._unsure], np.intp)
+        width = 1 + max(self._column[series].max(), chunk.column.max(initial=0))
+        told = np.isin(
+            self._port[series].astype(np.int64) * width + self._column[series],
+            chunk.port.astype(np.int64) * width + chunk.column,
+        )
+        self._unsure = ended.intersection(series[told].tolist())
+        ended.clear()
+        over, known = series[~told], self._port[: len(self)]
+        self._over[over], self._deletes = True, True
+        alive = known[(known >= 0) & ~self._over[: len(self)]]
+        ports = np.unique(self._port[over])
+        ports = ports[ports >= 0]
+        self.layout.end(ports[np.bincount(alive, minlength=self.layout.ports)[ports] == 0])
 
     def __len__(self) -> int:
         return len(self.gauges)
@@ -162,6 +191,8 @@ class SeriesTable:
         self, series: NDArray[np.int32], time_ns: NDArray[np.int64], raw: NDArray[np.uint64]
     ) -> Chunk:
         """Samples in the numbers of the layout; those of replaced series are left out."""
+        if self._deletes:
+            self._over[series[series >= 0]] = False
         port = np.where(series >= 0, self._port[series], UNMAPPED)
         state = np.full(len(series), State.OK, np.uint8)
         made = Chunk(time_ns, port, self._column[series], raw, state)

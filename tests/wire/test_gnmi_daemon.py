@@ -2,6 +2,9 @@
 
 The device counts along straight lines, so there is one right rate for each counter, however long
 or broken the interval is. What the daemon saw is judged from its own recording: every tick of it.
+
+The state is right within an interval: a tick that begins an interval or more after something
+happened has it, and so have all later ones. Silence happens when it can be told from lateness.
 """
 
 from __future__ import annotations
@@ -43,15 +46,15 @@ PORTS = ("swp1", "swp2")
 RATES = {("rx_bytes", -1): 7e8, ("rx_pfc_frames", 3): 40_000.0, ("rx_pfc_ns", 3): 2.5e8}
 """Per second, of the first port; the second counts twice as fast."""
 UNKNOWN = "/interfaces/interface[name=swp1]/state/counters/new-in-6.0"
-SILENCE_S = 4
+INTERVAL_S = 2
+SILENCE_S = 2 * INTERVAL_S
+"""Two samples that did not come: the earliest at which one is lost and not late."""
 CONFIG = """\
-interval: 1s
+interval: {interval}s
 fabrics: [{{name: lab}}]
 record: {{directory: {folder}/recordings}}
 credentials:
   device: {{ca: {folder}/ca.pem}}
-collectors:
-  gnmi: {{interval: 1s, silence: {silence}s, backoff: 1s}}
 targets:
   - {{collector: gnmi, name: leaf1, address: '{address}', credential: device, mapping: cumulus}}
 """
@@ -140,22 +143,23 @@ class Story:
     def __init__(self, daemon: RunningDaemon) -> None:
         """Told to `daemon`'s device."""
         self.daemon = daemon
-        self.told: list[tuple[str, int]] = []
+        self.told: dict[str, tuple[int, int, bool]] = {}
+        """What happened, when, until when nothing else did, and whether the target is up then."""
 
-    def tell(self, what: str) -> None:
-        """Something happens now."""
-        self.told.append((what, SystemClock().now_ns()))
+    def tell(self, what: str, *, up: bool, after_s: float = 0.0) -> None:
+        """Something has just happened, or can be known after a while; live with it for some time.
+
+        Long enough for the state to be right, as seen by the daemon.
+        """
+        at = SystemClock().now_ns() + round(after_s * S)
+        self.wait_ticks(3 + round(after_s / INTERVAL_S))
+        self.told[what] = at, SystemClock().now_ns(), up
 
     def wait(self, *, up: bool) -> None:
         """Until the daemon says so of the target."""
+        name = "fabricmon_target_up"
         self.daemon.wait(
-            lambda: (
-                self.daemon.samples("fabricmon_target_up", target="leaf1").values()
-                and all(
-                    value == up
-                    for value in self.daemon.samples("fabricmon_target_up", target="leaf1").values()
-                )
-            )
+            lambda: list(self.daemon.samples(name, target="leaf1").values()) == [float(up)]
         )
 
     def wait_ticks(self, count: int) -> None:
@@ -174,62 +178,49 @@ def live_through_it(story: Story, device: Device, folder: Path) -> None:
     """Everything that goes wrong, one after the other."""
     agent = device.agent
     story.wait(up=True)
-    story.wait_ticks(4)
-
-    story.tell("late and doubled updates")
+    story.tell("began", up=True)
     for age_s in (3.0, 0.0, 1.5, 0.0, 3.0):
         batch = device.counts(SystemClock().now_ns() - round(age_s * S))
         device.call(agent.send_anyway, [batch, batch])
         time.sleep(0.5)
-    story.wait_ticks(2)
+    story.tell("late and doubled updates", up=True)
 
-    story.tell("gone")
     device.do(agent.stop())
-    story.wait(up=False)
-    device.do(agent.start(device.address, 2.0))
-    story.tell("back, with a GOAWAY every two seconds")
-    story.wait(up=True)
+    story.tell("gone", up=False)
+    device.do(agent.start(device.address, 2.5 * INTERVAL_S))
     begun = agent.connections
+    story.tell("back, to be sent away (GOAWAY) again and again", up=True)
     story.daemon.wait(lambda: agent.connections >= begun + 3)
     device.do(agent.stop())
     device.do(agent.start(device.address))
-    story.wait(up=True)
-    story.wait_ticks(3)
+    story.tell("restarted", up=True)
 
-    story.tell("silent")
     agent.silent = True
-    story.wait(up=False)
+    story.tell("silent", up=False, after_s=SILENCE_S)
     agent.silent = False
-    story.tell("speaks")
-    story.wait(up=True)
-    story.wait_ticks(3)
+    story.tell("speaks", up=True)
 
     device.ports = ("swp1",)
     device.call(agent.remove, "swp2")
-    story.tell("swp2 deleted")
-    story.daemon.wait(lambda: not story.series("swp2") and story.series("swp1"))
+    story.tell("swp2 deleted", up=True)
+    assert not story.series("swp2")
+    assert story.series("swp1")
     device.ports = PORTS
-    story.daemon.wait(lambda: story.series("swp2"))
+    story.tell("swp2 is there again", up=True)
+    assert story.series("swp2")
 
     device.do(agent.stop())
     other = Authority(folder, "renewed authority")
     device.certify(other, "leaf1-renewed")
     device.do(agent.start(device.address))
-    story.tell("a certificate nobody knows")
-    story.wait(up=False)
-    failures = "fabricmon_target_poll_failures_total"
-    story.daemon.wait(lambda: story.daemon.samples(failures, reason="authentication"))
+    story.tell("a certificate nobody knows", up=False)
     (folder / "ca.pem").write_bytes(other.file.read_bytes())
-    story.tell("its authority is on disk")
-    story.wait(up=True)
-    story.wait_ticks(3)
+    story.tell("its authority is on disk", up=True)
 
     device.do(agent.stop())
     device.since_ns = SystemClock().now_ns() - 20 * S
     device.do(agent.start(device.address))
-    story.tell("rebooted: counts from near zero")
-    story.wait(up=True)
-    story.wait_ticks(4)
+    story.tell("rebooted: counts from near zero", up=True)
 
 
 def wrong_rates(items: list[Item]) -> tuple[int, list[str]]:
@@ -265,30 +256,51 @@ def rates(frame: Frame, table: PortTable) -> Iterator[tuple[str, int, str, float
 
 
 class Seen:
-    """What the daemon recorded."""
+    """What the daemon recorded, tick by tick."""
 
     def __init__(self, items: list[Item]) -> None:
         """Everything, in order."""
-        self.items = items
+        self.failures: list[PollFailure] = []
+        self.ticks: list[tuple[int, bool]] = []
+        """When each began, and whether the target was up."""
+        self.named: list[tuple[int, set[str]]] = []
+        """When each tick with readings began, and the ports they were of."""
+        up, ports = True, set[str]()
+        for item in items:
+            if isinstance(item, PollFailure):
+                self.failures.append(item)
+                up = False
+            elif isinstance(item, ReadingBatch):
+                ports.update(item.ports.port)
+            elif isinstance(item, Tick):
+                self.ticks.append((item.time_ns, up))
+                if ports:
+                    self.named.append((item.time_ns, ports))
+                up, ports = True, set()
 
-    def first_failure(self, after_ns: int, reasons: set[Reason]) -> tuple[int, PollFailure]:
-        """The first failure of a poll, and how many ticks after `after_ns` it came."""
-        ticks = 0
-        for item in self.items:
-            if isinstance(item, Tick):
-                ticks += item.time_ns > after_ns
-            elif isinstance(item, PollFailure) and item.time_ns > after_ns:
-                assert item.reason in reasons, item
-                return ticks, item
-        raise AssertionError(f"no failure after {after_ns}")
+    def wrong_states(self, told: dict[str, tuple[int, int, bool]]) -> list[str]:
+        """Ticks an interval or more after something happened that have not its state."""
+        wrong = []
+        for what, (at, until, expected) in told.items():
+            due = [up for tick, up in self.ticks if at + INTERVAL_S * S <= tick < until]
+            assert due, f"{what}: no tick came"
+            wrong += [what for up in due if up is not expected]
+        return wrong
+
+    def reasons(self, since_ns: int, until_ns: int, *_up: bool) -> set[Reason]:
+        """Why polls failed in that time."""
+        return {f.reason for f in self.failures if since_ns <= f.time_ns < until_ns}
 
 
 def test_a_device_that_restarts_falls_silent_lies_and_is_renewed(tmp_path: Path) -> None:
-    """No tick has a wrong rate, whatever the device did, and its state is told within a poll."""
+    """No tick has a wrong rate, whatever the device did, and each has its state of an interval ago.
+
+    A port that was deleted is named no more, by the same measure.
+    """
     authority = Authority(tmp_path)
     (tmp_path / "ca.pem").write_bytes(authority.file.read_bytes())
     with device(authority) as leaf:
-        config = CONFIG.format(folder=tmp_path, silence=SILENCE_S, address=leaf.address)
+        config = CONFIG.format(folder=tmp_path, interval=INTERVAL_S, address=leaf.address)
         with running(tmp_path, config) as daemon:
             story = Story(daemon)
             leaf.call(leaf.agent.say_also, UNKNOWN, 7, "swp1")
@@ -303,13 +315,12 @@ def test_a_device_that_restarts_falls_silent_lies_and_is_renewed(tmp_path: Path)
     right, wrong = wrong_rates(items)
     assert wrong == []
     assert right > 100
-    seen, told = Seen(items), dict(story.told)
-    lost = {Reason.UNREACHABLE, Reason.REFUSED}
-    late = {
-        "gone": seen.first_failure(told["gone"], lost)[0],
-        "stranger": seen.first_failure(told["a certificate nobody knows"], lost)[0],
-        "silent": seen.first_failure(told["silent"], {Reason.NO_DATA})[0] - SILENCE_S,
-    }
-    assert max(late.values()) <= 2, late
-    failures = [item for item in items if isinstance(item, PollFailure)]
-    assert Reason.AUTHENTICATION in {failure.reason for failure in failures}
+    seen, told = Seen(items), story.told
+    assert seen.wrong_states(told) == []
+    assert seen.reasons(*told["gone"]) <= {Reason.UNREACHABLE, Reason.REFUSED}
+    assert seen.reasons(*told["silent"]) == {Reason.NO_DATA}
+    assert Reason.AUTHENTICATION in seen.reasons(*told["a certificate nobody knows"])
+    at, until, _ = told["swp2 deleted"]
+    named = [ports for tick, ports in seen.named if at + INTERVAL_S * S <= tick < until]
+    assert named
+    assert all(ports == {"swp1"} for ports in named)

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import datetime as dt
-import ipaddress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 import pytest_asyncio
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from support.certificates import Authority
 
 from fabricmon.api import Context, Credential, Target
 from fabricmon.collectors.gnmi import GnmiCollector, GnmiConfig
@@ -219,6 +214,70 @@ async def test_silence_is_noticed_and_ended(
     await client.collector.stop()
 
 
+async def test_silence_is_two_sample_intervals(
+    agent: GnmiAgent, context: Context, clock: ManualClock
+) -> None:
+    """It is told then and not before; a device that is merely slower than asked gets longer."""
+    client = Client(await agent.start(), context, interval="10s")
+    await client.collector.start()
+    for second in (10, 20):
+        await client.value(5000 if second == 10 else 5010)
+        agent.update([batch(second, 5000 + second)])
+    await client.value(5020)
+    agent.silent = True
+    await clock.advance(19.5)
+    assert not (await client.poll()).batches
+    await clock.advance(0.5)
+    with pytest.raises(PollError, match="silent"):
+        await client.poll()
+    agent.silent = False
+    agent.update([batch(60, 6000)])
+    async with asyncio.timeout(20):
+        while agent.connections < 2:
+            await clock.advance(1)
+            await asyncio.sleep(0.02)
+    await client.value(6000)
+    await clock.advance(20)
+    await client.failure(Reason.NO_DATA)
+    agent.update([batch(100, 7000)])
+    async with asyncio.timeout(20):
+        while agent.connections < 3:
+            await clock.advance(1)
+            await asyncio.sleep(0.02)
+    await client.value(7000)
+    await clock.advance(39.5)
+    assert not (await client.poll()).batches
+    await client.collector.stop()
+
+
+async def test_who_is_sent_away_comes_back_unseen(
+    agent: GnmiAgent, context: Context, clock: ManualClock
+) -> None:
+    """A stream that ends after a while is begun anew at once, and a poll meanwhile waits for it."""
+    client = Client(await agent.start(), context)
+    await client.collector.start()
+    await client.value(5000)
+    await clock.advance(11)
+    agent.update([batch(20, 6000)])
+    await client.value(6000)
+    for stream in list(agent._streams):
+        stream.close()
+    session = client.collector._session(client.target)
+    for _ in range(500):
+        if not session.synced:
+            break
+        await asyncio.sleep(0.02)
+    agent.update([batch(30, 7000)])
+    poll = asyncio.create_task(client.poll())
+    for _ in range(500):
+        if poll.done():
+            break
+        await clock.advance(1)
+        await asyncio.sleep(0.02)
+    assert values(await poll) == [7000]
+    await client.collector.stop()
+
+
 async def test_connected_is_not_synchronised(
     agent: GnmiAgent, context: Context, clock: ManualClock
 ) -> None:
@@ -261,7 +320,7 @@ async def test_repeated_and_late_updates_change_nothing(agent: GnmiAgent, contex
 
 
 async def test_deletes_end_series(agent: GnmiAgent, context: Context) -> None:
-    """After a delete a port has no values and no state; a state that was not sent again stays."""
+    """After a delete a port is named no longer; a state that was not sent again stays."""
     client = Client(await agent.start(), context)
     await client.collector.start()
     await client.value(5000)
@@ -271,11 +330,12 @@ async def test_deletes_end_series(agent: GnmiAgent, context: Context) -> None:
         lambda r: not isinstance(r, PollError) and 7000 in values(r, port="swp2")
     )
     assert not isinstance(poll, PollError)
-    assert values(poll, port="swp1") == []
     (one,) = poll.batches
-    up = dict(zip(one.ports.port, one.gauges[0].tolist(), strict=True))
-    assert np.isnan(up["swp1"])
-    assert up["swp2"] == 1.0
+    assert one.ports.port == ("swp2",)
+    assert one.gauges.tolist() == [[1.0]]
+    agent.update([batch(30, 8000)])
+    poll = await client.value(8000)
+    assert set(poll.batches[-1].ports.port) == {"swp1", "swp2"}
     await client.collector.stop()
 
 
@@ -354,61 +414,19 @@ async def test_a_device_that_repeats_the_password(tmp_path: Path, context: Conte
     await server.stop(0)
 
 
-class Authority:
-    """A certificate authority of the test's own."""
-
-    def __init__(self) -> None:
-        """Make its key and certificate."""
-        self._key = ec.generate_private_key(ec.SECP256R1())
-        self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test ca")])
-        self.pem = self._sign(self._name, self._key, ca=True)
-
-    def _sign(self, name: x509.Name, key: ec.EllipticCurvePrivateKey, *, ca: bool) -> bytes:
-        now = dt.datetime(2026, 1, 1, tzinfo=dt.UTC)
-        builder = (
-            x509.CertificateBuilder()
-            .subject_name(name)
-            .issuer_name(self._name)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now)
-            .not_valid_after(now + dt.timedelta(days=3650))
-            .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
-            .add_extension(
-                x509.SubjectAlternativeName(
-                    [x509.DNSName("localhost"), x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]
-                ),
-                critical=False,
-            )
-        )
-        signed = builder.sign(self._key, hashes.SHA256())
-        return signed.public_bytes(serialization.Encoding.PEM)
-
-    def issue(self, name: str) -> tuple[bytes, bytes]:
-        """Key and certificate of somebody."""
-        key = ec.generate_private_key(ec.SECP256R1())
-        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        pem = key.private_bytes(
-            serialization.Encoding.PEM,
-            serialization.PrivateFormat.PKCS8,
-            serialization.NoEncryption(),
-        )
-        return pem, self._sign(subject, key, ca=False)
-
-
 async def test_mutual_tls_and_renewed_certificates(
     tmp_path: Path, context: Context, clock: ManualClock
 ) -> None:
     """A client without a good certificate stays out; one renewed on disk gets in, by itself."""
-    good, other = Authority(), Authority()
-    key, certificate = good.issue("leaf1")
-    device = GnmiAgent("leaf1", tls=(key, certificate, good.pem))
+    good, other = Authority(tmp_path, "good"), Authority(tmp_path, "other")
+    certificate, key = (file.read_bytes() for file in good.issue("leaf1"))
+    device = GnmiAgent("leaf1", tls=(key, certificate, good.file.read_bytes()))
     device.update([batch(0, 5000)])
     address = await device.start()
     names = {word: tmp_path / word for word in ("ca", "cert", "key")}
-    names["ca"].write_bytes(good.pem)
-    for name, data in zip(("key", "cert"), other.issue("stranger"), strict=True):
-        names[name].write_bytes(data)
+    names["ca"].write_bytes(good.file.read_bytes())
+    for name, file in zip(("cert", "key"), other.issue("stranger"), strict=True):
+        names[name].write_bytes(file.read_bytes())
     credential = Credential(
         "c",
         {"key": Secret(file=names["key"])},
@@ -417,8 +435,8 @@ async def test_mutual_tls_and_renewed_certificates(
     client = Client(address, context, credential=credential, options={})
     await client.collector.start()
     await client.until(lambda r: isinstance(r, PollError))
-    for name, data in zip(("key", "cert"), good.issue("fabricmon"), strict=True):
-        names[name].write_bytes(data)
+    for name, file in zip(("cert", "key"), good.issue("fabricmon"), strict=True):
+        names[name].write_bytes(file.read_bytes())
     async with asyncio.timeout(20):
         while device.connections < 1:
             await clock.advance(5)

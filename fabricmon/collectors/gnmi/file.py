@@ -169,6 +169,7 @@ class _Source:
         self._tell_oddities()
         self._continuity.end(self.recorder.samples.ended)
         chunk = self._continuity.apply(self.recorder.samples.take())
+        self.recorder.table.end(self.recorder.samples.ended, chunk)
         batches = tuple(polls(self._layout, chunk))
         self._count(Reason.LIMIT, self.recorder.table.take_refused())
         if forgotten := self._forgetting.look(len(chunk)):

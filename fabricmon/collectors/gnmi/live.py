@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from fabricmon.collectors.gnmi.session import Session
+from fabricmon.collectors.gnmi.session import PATIENT_S, Session
 from fabricmon.errors import PollError, Reason
 from fabricmon.settings import Duration, Settings
 
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from fabricmon.mappings.gnmi import GnmiPaths
     from fabricmon.model.readings import Poll
     from fabricmon.model.topology import Topology
+
+
+_INTERVAL_S = 10.0
+_MISSED = 2
 
 
 class SubscriptionConfig(Settings):
@@ -49,43 +53,57 @@ class GnmiConfig(Settings):
     poll opens a stream of its own."""
     encoding: Literal["auto", "proto", "json_ietf", "json"] = "auto"
     """`auto` asks the device what it has, and takes the first of these."""
-    interval: Duration = 10.0
-    """How often devices sample."""
-    silence: Duration = 60.0
-    """A stream without a message for this long is subscribed anew."""
+    interval: Duration | None = None
+    """How often devices sample; as often as they are polled where left out."""
+    silence: Duration | None = None
+    """A stream without a message for this long counts as dead, and is subscribed anew. Where left
+    out: two sample intervals, the earliest at which a sample is lost and not late. A device that
+    proves to be slower than it was asked for is given up to a minute."""
     sync_timeout: Duration = 60.0
     """How long the first complete answer may take."""
-    backoff: Duration = 60.0
-    """The longest pause between two tries to connect."""
+    backoff: Duration | None = None
+    """The longest pause between two tries to connect. Where left out: half an interval, so that a
+    device that is back is up within one; longer where hundreds of devices are away."""
     buffer: Annotated[int, Field(ge=1000)] = 2_000_000
     """Values kept between two polls; older ones are dropped and counted."""
     series: Annotated[int, Field(ge=1)] = 500_000
     """Series that one target may have; more are refused and counted. Silent ports are forgotten."""
 
+    @property
+    def interval_s(self) -> float:
+        """How often devices sample."""
+        return self.interval or _INTERVAL_S
+
+    def silence_s(self, paths: GnmiPaths) -> float:
+        """How long a stream may be silent; a minute where nothing is sampled."""
+        sampled = [interval for _, mode, interval in self.wanted(paths) if mode == "sample"]
+        return self.silence or (_MISSED * min(sampled) if sampled else PATIENT_S)
+
     def wanted(self, paths: GnmiPaths) -> Iterator[tuple[str, str, float]]:
         """Path, mode and sample interval (seconds) of every subscription."""
         if self.subscriptions:
             for one in self.subscriptions:
-                yield one.path, one.mode, one.interval or self.interval
+                yield one.path, one.mode, one.interval or self.interval_s
             return
         for path, on_change in paths.subscriptions():
-            yield path, "on_change" if on_change else "sample", self.interval
+            yield path, "on_change" if on_change else "sample", self.interval_s
 
 
 class GnmiCollector:
     """Keeps sessions; hands over what they heard."""
 
     Config: ClassVar[type[Settings]] = GnmiConfig
-    pushed_to = True
-    """Tells the guard that a poll only looks at what came: recovery shows at the next one."""
 
     def __init__(self, config: GnmiConfig, targets: Sequence[Target], context: Context) -> None:
         """Store; nothing is connected before `start`."""
+        self.pushed_to = config.mode != "once"
+        """Tells the guard that a poll only looks at what came: recovery shows at the next one."""
         self._config = config
         self._targets = tuple(targets)
         self._context = context
         self._sessions: dict[str, Session] = {}
         self._tasks: list[asyncio.Task[None]] = []
+        self._away: set[str] = set()
 
     async def start(self) -> None:
         """Begin to connect to every target. Raises `ConfigError` for a broken mapping."""
@@ -135,7 +153,7 @@ class GnmiCollector:
         session = self._sessions.get(target.name)
         if session is None:
             try:
-                session = Session(target, self._config, self._context)
+                session = Session(target, self._config, self._context, self._away)
             except KeyError as error:
                 message = f"there is no gNMI mapping called {target.mapping!r}"
                 raise PollError(Reason.NOT_FOUND, message) from error

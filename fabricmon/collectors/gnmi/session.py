@@ -32,19 +32,32 @@ _ENCODINGS = ("proto", "json_ietf", "json")
 _PACK_EVERY = 256
 """Messages between two packings: numbers as text take more room than in an array."""
 _FIRST_BACKOFF_S = 1.0
+_CONNECT_S = 3.0
+"""How long a connection may take to come about, at least."""
+_AWAY_S = 0.02
+"""Time for one try to connect, where many devices are away: it costs half a millisecond of CPU."""
+PATIENT_S = 60.0
+"""A slow device's longest silence."""
 _OPTIONS = (
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 20_000),
     ("grpc.max_receive_message_length", 64 << 20),
     ("grpc.enable_retries", 0),
+    ("grpc.use_local_subchannel_pool", 1),  # what failed once must not hold the next try back
 )
 
 
 class Session:
     """Subscribes, reads, and subscribes again whenever the stream ends, falls silent or lies."""
 
-    def __init__(self, target: Target, config: GnmiConfig, context: Context) -> None:
-        """Nothing is opened before `run` or the first `once`."""
+    def __init__(
+        self, target: Target, config: GnmiConfig, context: Context, away: set[str]
+    ) -> None:
+        """Nothing is opened before `run` or the first `once`.
+
+        `away` is shared by all sessions: the names of targets that could not be reached.
+        """
+        self._away = away
         self._target, self._config, self._context = target, config, context
         self.paths = GnmiPaths.load(target.mapping or "openconfig", config.mappings)
         self._layout = Layout(target.name)
@@ -65,28 +78,45 @@ class Session:
         self._error: PollError | None = None
         self.unmatched: Mapping[str, int] = {}
         """Paths no mapping knows, as of the last poll; read from other threads."""
+        self._silence_s = config.silence_s(self.paths)
+        self._beats = False  # something came after the first complete answer
         self._since = 0.0  # when the subscription was sent
         self._heard = 0.0  # when the last message came
 
     async def run(self) -> None:
         """Keep the subscription alive until cancelled."""
-        failures = 0
+        failures, clock = 0, self._context.clock
         while True:
             try:
                 await self._stream()
-                self._fail(PollError(Reason.UNREACHABLE, "the device ended the stream"))
-            except PollError as error:
+                error = PollError(Reason.UNREACHABLE, "the device ended the stream")
+            except PollError as raised:
+                error = raised
+            lived = clock.monotonic() - self._since >= self._config.interval_s
+            if self.synced and lived:
+                # Sent away, maybe to come back at once: the next try tells, and polls wait for it.
+                failures, self._error = 0, None
+                self._changed.clear()
+            else:
+                failures += 1
+                self._away.add(self._target.name)
                 self._fail(error)
-            failures = 0 if self.synced else failures + 1
             self._lose_session()
-            longest = min(_FIRST_BACKOFF_S * 2**failures, self._config.backoff)
-            spread = crc32(f"{self._target.name}{failures}".encode()) % 1000 / 1000
-            await self._context.clock.sleep(longest * (0.5 + spread / 2))
+            await clock.sleep(self._pause(failures))
+
+    def _pause(self, failures: int) -> float:
+        """Seconds until the next try: doubling, bounded, and apart for those lost together."""
+        interval_s = self._config.interval_s
+        spread = crc32(f"{self._target.name}{failures}".encode()) % 1000 / 1000
+        if not failures:
+            return spread * min(_FIRST_BACKOFF_S, interval_s / 10)
+        longest = self._config.backoff or max(interval_s / 2, len(self._away) * _AWAY_S)
+        return min(_FIRST_BACKOFF_S * 2.0 ** min(failures - 1, 30), longest) * (0.5 + spread / 2)
 
     async def poll(self) -> Poll:
         """What came since the last poll. Raises `PollError` while there is no live subscription."""
         if not self.synced and self._error is None:
-            await self._changed.wait()  # the first poll waits for the first answer
+            await self._verdict(self._changed)
         self._watch()
         if not self.synced:
             raise self._error or PollError(Reason.NO_DATA, "connected, but nothing was sent yet")
@@ -108,9 +138,20 @@ class Session:
         self._answered.clear()
         if call is not None:
             await call.write(gnmi.SubscribeRequest(poll=gnmi.Poll()))
-            await self._answered.wait()
+            await self._verdict(self._answered)
         if not self.synced:
             raise self._error or PollError(Reason.NO_DATA, "the stream ended")
+
+    async def _verdict(self, event: asyncio.Event) -> None:
+        """Wait for an answer. Where that takes too long for a poll, the next ones do not wait."""
+        try:
+            await event.wait()
+        except asyncio.CancelledError:
+            self._fail(PollError(Reason.NO_DATA, "connected, but not synchronised yet"))
+            if self.synced and self._call is not None:
+                self.synced = False
+                self._call.cancel()
+            raise
 
     def _watch(self) -> None:
         """Give up a stream that is silent, or that never gets to the end of its first answer."""
@@ -118,8 +159,10 @@ class Session:
         if self._call is None:
             return
         unsynced = not self.synced and now - self._since > self._config.sync_timeout
-        silent = self.synced and now - self._heard > self._config.silence
+        silent = self.synced and now - self._heard >= self._silence_s
         silent = silent and self._config.mode == "stream"
+        if silent and not self._beats and self._config.silence is None:
+            self._silence_s = min(2 * self._silence_s, max(PATIENT_S, self._silence_s))
         if unsynced or silent:
             what = "silent" if silent else "connected, but not synchronised"
             self._fail(PollError(Reason.NO_DATA, f"{what} for too long; subscribing again"))
@@ -141,7 +184,7 @@ class Session:
             if self._encoding == "auto":
                 self._encoding = await self._best_encoding(channel, gnmi)
             self._call = call = method(metadata=self._metadata())
-            self._since = self._context.clock.monotonic()
+            self._since, self._beats = self._context.clock.monotonic(), False
             await call.write(self._request(gnmi))
             while (message := await call.read()) is not grpc.aio.EOF:
                 self._take(message)
@@ -187,9 +230,11 @@ class Session:
         clock = self._context.clock
         self._heard = clock.monotonic()
         samples = self.recorder.samples
+        self._beats = self._beats or self.synced
         try:
             if self._reader.take_raw(message, clock.now_ns()):
                 self.synced, self._error = True, None
+                self._away.discard(self._target.name)
                 self._changed.set()
                 self._answered.set()
                 return
@@ -211,6 +256,7 @@ class Session:
         samples = self.recorder.samples
         self._continuity.end(samples.ended)
         chunk = self._continuity.apply(samples.take())
+        self.recorder.table.end(samples.ended, chunk)
         batches = tuple(polls(self._layout, chunk))
         self._count(Reason.LIMIT, self.recorder.table.take_refused())
         lost, self._lost = self._lost, {}
@@ -266,7 +312,10 @@ class Session:
     def _channel(self, grpc: Any) -> Any:
         """A new channel, with certificates as they are on disk now."""
         options = self._target.options or {}
+        # A connection that does not come about is given up within half an interval, too.
+        patience = round(1000 * max(_CONNECT_S, self._config.interval_s / 2))
         extra: list[tuple[str, int | str]] = [*_OPTIONS]
+        extra.append(("grpc.min_reconnect_backoff_ms", patience))
         if name := options.get("server_name"):
             extra.append(("grpc.ssl_target_name_override", str(name)))
         if options.get("insecure"):

@@ -53,7 +53,7 @@ class GnmiAgent:
         self.connections = 0
         """Subscriptions that were ever begun."""
         self.silent = False
-        """Keep streams open, and send nothing: neither values nor the end of the first answer."""
+        """Keep streams open, and send nothing; those begun meanwhile are answered afterwards."""
 
     async def start(self, address: str = "127.0.0.1:0", connection_age_s: float = 0.0) -> str:
         """Serve; the address with the port that was given.
@@ -112,7 +112,12 @@ class GnmiAgent:
                     self._set(port.leaves, port.port, port.time_ns)
         if not self.silent:
             for stream in self._streams:
-                stream.send(self._leaves)
+                self._send(stream)
+
+    def _send(self, stream: Stream) -> None:
+        stream.send(self._leaves, everything=not stream.synced)
+        if not stream.synced:
+            stream.sync()
 
     def say_also(self, path: str, value: float | str, port: str) -> None:
         """A leaf beside those that readings give, such as one that no mapping knows."""
@@ -169,8 +174,7 @@ class GnmiAgent:
         self._streams.add(stream)
         try:
             if not self.silent:
-                stream.send(self._leaves, everything=True)
-                stream.sync()
+                self._send(stream)
             if request.subscribe.mode == gnmi.ListMode.ONCE:
                 stream.close()
             polling = None

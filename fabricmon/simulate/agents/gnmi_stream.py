@@ -43,6 +43,8 @@ class Stream:
         self._sent_ns = [0] * len(self._wanted)
         self._matches: dict[str, int | None] = {}
         self._queue: asyncio.Queue[Any] = asyncio.Queue()
+        self.synced = False
+        """Whether everything was sent once."""
 
     def send(self, leaves: Mapping[str, Leaf], *, everything: bool = False) -> None:
         """Queue what is due: samples whose interval has passed, and states that changed."""
@@ -81,6 +83,7 @@ class Stream:
 
     def sync(self) -> None:
         """Queue the end of a complete answer."""
+        self.synced = True
         self._queue.put_nowait(self._gnmi.SubscribeResponse(sync_response=True))
 
     def close(self) -> None:

@@ -57,6 +57,7 @@ class Target:
         samples.pack(T0)
         self.continuity.end(samples.ended)
         chunk = self.continuity.apply(samples.take())
+        self.table.end(samples.ended, chunk)
         found: dict[tuple[str, str], float] = {}
         for batch in polls(self.layout, chunk):
             for n, port in enumerate(batch.ports.port):
