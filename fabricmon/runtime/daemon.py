@@ -13,7 +13,7 @@ from fabricmon.runtime.notify import feed_watchdog, notify
 from fabricmon.runtime.pipeline import Pipeline
 from fabricmon.runtime.poller import FabricPlan, FabricPoller
 from fabricmon.runtime.scheduler import Scheduler
-from fabricmon.selfmon import Event
+from fabricmon.selfmon import Event, keep_compact
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -146,6 +146,7 @@ class Daemon:
 
     async def run(self, on_ready: Callable[[], None] = lambda: None) -> None:
         """Start, call `on_ready`, stay until SIGTERM or SIGINT, stop."""
+        keep_compact()
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self.request_stop)
