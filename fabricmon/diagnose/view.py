@@ -10,6 +10,7 @@ import numpy as np
 
 from fabricmon.diagnose.fabric.graph import PressureGraph, Sink
 from fabricmon.diagnose.fabric.plateau import plateaus
+from fabricmon.diagnose.fabric.unread import presumed
 from fabricmon.diagnose.past.levels import SPAN, Levels
 from fabricmon.diagnose.past.memory import Memory
 from fabricmon.diagnose.past.pace import Lag, Pace
@@ -256,9 +257,14 @@ class FabricView:
         return slow
 
     @cached_property
+    def presumed(self) -> NDArray[np.float32]:
+        """How much a port is held back whose waiting nobody counts, as its surroundings show."""
+        return presumed(self.shape, self.held, self.holding, np.isnan(self.stall))
+
+    @cached_property
     def graph(self) -> PressureGraph:
         """Who waits for whom, at this tick."""
-        return PressureGraph(self.shape, self.held, self.holding)
+        return PressureGraph(self.shape, self.held, self.holding, self.presumed)
 
     @cached_property
     def sinks(self) -> list[Sink]:

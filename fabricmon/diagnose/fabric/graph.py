@@ -71,16 +71,20 @@ class PressureGraph:
         shape: Shape,
         held: NDArray[np.float32],
         holding: NDArray[np.float32],
+        presumed: NDArray[np.float32],
     ) -> None:
         """Build the edges.
 
         held     float32[N]  newly stalled share of time of each egress, 0 where not held back
         holding  float32[N]  0..1, how much a port that is not held looks like holding others back
+        presumed float32[N]  the same as `held` of ports whose waiting nobody counts: pressure
+                             passes through them, and they are no victims that could be shown
         """
         self.shape = shape
         self.held = held
-        source = np.flatnonzero(held > 0)
-        weight_of = np.maximum(held, holding)
+        self._presumed = presumed > 0
+        source = np.flatnonzero((held > 0) | self._presumed)
+        weight_of = np.maximum(np.maximum(held, presumed), holding)
         target = np.flatnonzero(weight_of > 0)
         self.active = np.union1d(source, target)
         src, dst = self._edges(source, target)
@@ -122,7 +126,7 @@ class PressureGraph:
         return absorbed, np.where(ends, 0.0, flow)
 
     def _kind(self, row: int) -> SinkKind:
-        if self.held[row] <= 0:
+        if self.held[row] <= 0 and not self._presumed[row]:
             return SinkKind.BUSY
         return SinkKind.HOST if self.shape.faces_host[row] else SinkKind.OPEN
 

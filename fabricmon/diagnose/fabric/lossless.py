@@ -14,6 +14,13 @@ if TYPE_CHECKING:
 
     from fabricmon.diagnose.view import FabricView
 
+_ASKED = 0.05
+"""Pauses asked for, in longest pauses, from which a port must have waited."""
+_NO_WAIT = 1e-3
+"""Waiting per pause asked for that no stop and go falls short of: two packets must drain first."""
+_SENDS = 0.05
+"""A port that uses less of its link may have had nothing to send."""
+
 
 class Lossless:
     """Arrays about the lossless class of one tick. All float32[N] unless said otherwise."""
@@ -86,6 +93,30 @@ class Lossless:
         return np.where(noticed, both, np.float32(0))
 
     @cached_property
+    def drops_unread(self) -> NDArray[np.bool_]:
+        """bool[N]: nobody counts what the port drops."""
+        frame = self._view.frame
+        unread: NDArray[np.bool_] = np.isnan(frame.rate_of("tx_discards"))
+        unread &= np.isnan(frame.rate_of("rx_discards"))
+        by_queue = frame.queue_rate_of("queue_discards")
+        return unread & np.isnan(by_queue).all(axis=1) if by_queue.size else unread
+
+    @cached_property
+    def lost_unseen(self) -> NDArray[np.float32]:
+        """Packets per second a host misses behind a full port of its switch that is not read.
+
+        More than in the past and more than noise, with a clean cable, else 0: they are lost there.
+        """
+        view = self._view
+        gaps = view.frame.rate_of("out_of_sequence")
+        missed = view.shape.at_peer(np.nan_to_num(gaps), 0.0)
+        past = view.shape.at_peer(np.nan_to_num(view.levels.high("resent")), 0.0)
+        errors = view.shape.at_peer(np.nan_to_num(view.levels.now("errors")), 0.0)
+        here = self.drops_unread & view.shape.faces_host & (view.use >= view.config.busy)
+        here &= (missed > view.config.loss * view.shape.at_peer(self.packets, 0.0)) & (errors <= 0)
+        return np.where(here & (missed > 2 * past), missed, np.float32(0))
+
+    @cached_property
     def asked(self) -> NDArray[np.float32]:
         """Pause frames per second the port sends, counted at either end; NaN unknown."""
         levels, shape = self._view.levels, self._view.shape
@@ -97,6 +128,21 @@ class Lossless:
         longest = PAUSE_BITS / self._view.table.speed_bps
         share: NDArray[np.float32] = np.nan_to_num(self.asked * longest).astype(np.float32)
         return np.fmin(share, np.float32(1))
+
+    @cached_property
+    def deaf(self) -> NDArray[np.bool_]:
+        """bool[N]: goes on sending, and waits for nothing, however much it is asked to pause.
+
+        Told by its own counters alone; believed only where its device has counted paused time.
+        """
+        view = self._view
+        asked = np.nan_to_num(view.levels.now("rx_pause")) * PAUSE_BITS / view.table.speed_bps
+        waits = view.levels.now("stall")
+        deaf = (asked >= _ASKED) & (waits <= _NO_WAIT * np.fmin(asked, 1)) & (view.use >= _SENDS)
+        counts = (np.nan_to_num(view.levels.high("stall")) > 0) | (np.nan_to_num(waits) > 0)
+        works = np.bincount(view.shape.node, counts, len(view.shape.is_host)) > 0
+        heard: NDArray[np.bool_] = deaf & ~view.frame.ratios.estimated & works[view.shape.node]
+        return heard & ~view.table.infiniband
 
     def by_device(self, values: NDArray[np.float32]) -> NDArray[np.float64]:
         """float64[D]: the sum over each device's ports; NaN counts as 0."""

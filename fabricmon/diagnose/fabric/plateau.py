@@ -40,6 +40,7 @@ def plateaus(view: FabricView) -> NDArray[np.bool_]:
     peak = np.fmax.reduce(view.polls("tx_use", POLLS), axis=0)
     clipped = (peak < _BELOW) & (view.use > _USED) & (view.held <= 0)
     clipped &= peak < _CLIPPED * view.level("tx_use_poll", "high")  # without a past nothing is
+    clipped &= view.shape.faces_host | ~view.paused_a_little  # else the reason is further on
     deep = view.window.past("depth", POLLS) > 2 * np.nan_to_num(view.levels.high("depth"))
     lasting = deep.sum(axis=0) >= POLLS - 1
     found: NDArray[np.bool_] = standing & clipped & lasting & (view.shape.beyond >= 0)
@@ -82,6 +83,8 @@ def _clipped_beyond(view: FabricView, held: int) -> int | None:
         return None
     rows = view.shape.rows_of(device)
     rows = rows[rows != view.shape.peer[held]]
+    if np.isnan(view.stall[rows]).any():
+        return None  # any port that is not read may be the one that is held back
     peak = np.fmax.reduce(view.polls("tx_use", POLLS)[:, rows], axis=0)
     before = view.level("tx_use_poll", "high")[rows]
     clipped = before / np.fmax(peak, np.float32(_USED))

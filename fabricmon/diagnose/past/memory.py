@@ -112,6 +112,10 @@ class Memory:
         bad = held | (view.queue >= _STANDS) | (view.marks >= _STANDS)
         for name in ("errors", "drops"):
             bad |= np.nan_to_num(view.levels.now(name)) > 0
+        again = np.nan_to_num(view.levels.now("resent"))  # it was lost, wherever that was
+        sent = np.nan_to_num(view.frame.rate_of("tx_packets"))
+        past = np.nan_to_num(view.levels.high("resent"))
+        bad |= again > np.fmax(view.config.loss * sent, 2 * past)
         self.trouble[bad] = view.window.ticks
 
     def _latch(self, view: FabricView) -> None:

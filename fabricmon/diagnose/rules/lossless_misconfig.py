@@ -70,7 +70,8 @@ class LosslessMisconfig:
         lossless = Lossless(view)
         if not lossless.exists or view.table.infiniband.all():
             return ()
-        dropping = list(self._dropping(view, lossless))
+        dropping = [*self._dropping(view, lossless), *self._losing_unseen(view, lossless)]
+        dropping += self._deaf_ports(view, lossless, {f.causes[0].device for f in dropping})
         return [
             *dropping,
             *self._set_otherwise(view, lossless, {f.causes[0].device for f in dropping}),
@@ -104,6 +105,42 @@ class LosslessMisconfig:
             # a drop where pauses are sent is not another class's: those do not pause
             cause = view.cause(shown[0], 0.85 if lossless.asked[shown[0]] > 0 else 0.6)
             yield self._dropped(view, lossless, "lossless-drops", cause, shown, rows)
+
+    def _losing_unseen(self, view: FabricView, lossless: Lossless) -> Iterable[Finding]:
+        """Devices that pause nobody while hosts behind their full ports miss packets."""
+        missed = lossless.by_device(lossless.lost_unseen)
+        asked = lossless.by_device(lossless.asked)
+        counted = lossless.by_device(np.isfinite(lossless.asked).astype(np.float32))
+        seen = lossless.by_device(lossless.drops)
+        for device in np.flatnonzero((missed > 0) & (seen <= 0) & (counted > 0) & (asked <= 0)):
+            rows = view.shape.rows_of(int(device))
+            hosts = [int(view.shape.peer[row]) for row in _worst(rows, lossless.lost_unseen)]
+            cause = view.device_cause(int(device), 0.75)
+            finding = self._finding(view, "pfc-off", cause, [], rows)
+            signals = (("resent", "0"), ("rx_use", "below 0.9, or its switch pauses"))
+            proof = [view.evidence(host, name, well) for name, well in signals for host in hosts]
+            silent = [int(row) for row in rows if np.isfinite(view.levels.now("tx_pause")[row])]
+            pauses = [view.evidence(row, "tx_pause", "above 0") for row in silent[:_SHOWN]]
+            yield replace(finding, evidence=(*proof, *pauses))
+
+    def _deaf_ports(
+        self, view: FabricView, lossless: Lossless, named: set[str]
+    ) -> Iterable[Finding]:
+        """Ports that send through the pauses of a peer whose drops nobody reads."""
+        peers = view.shape.peer
+        for row in np.flatnonzero(lossless.deaf & (peers >= 0) & lossless.drops_unread[peers]):
+            if view.table.ids[row].device in named:
+                continue
+            floods = np.append(view.shape.rows_of(int(view.shape.beyond[row])), row)
+            cause = view.cause(int(row), 0.8)
+            finding = self._finding(view, "pfc-one-sided", cause, [], floods)
+            signals = (
+                ("rx_pause", "no more than it heeds"),
+                ("stall", "above 0"),
+                ("tx_use", "0 while paused"),
+            )
+            proof = tuple(view.evidence(int(row), name, well) for name, well in signals)
+            yield replace(finding, severity=Severity.MILD, evidence=proof)
 
     def _dropped(
         self,
@@ -196,6 +233,8 @@ class LosslessMisconfig:
         sent = np.nan_to_num(view.frame.rate_of("tx_pause_frames"))
         got = np.nan_to_num(view.shape.at_peer(view.frame.rate_of("rx_pause_frames")))
         speaks = np.flatnonzero((sent > 0) | (got > 0))
+        there = view.shape.peer[speaks]
+        speaks = speaks[~np.isin(there, speaks) | (there > speaks)]  # a cable is told once
         if not len(speaks) or len(speaks) > view.frame.n_ports // 4:
             return
         for row in speaks[:16]:

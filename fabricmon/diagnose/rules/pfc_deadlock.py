@@ -50,13 +50,16 @@ class PfcDeadlock:
         stuck = still.all(axis=0) & (view.blocked >= _BLOCKED)
         measured = ~view.frame.ratios.estimated  # then one whole poll without a byte is enough
         stuck |= still[-1] & (np.nan_to_num(view.stall_now) >= _BLOCKED) & measured
-        return [self._finding(view, cycle) for cycle in view.graph.cycles(stuck)]
+        unread = still.all(axis=0) & (view.presumed >= _BLOCKED)
+        cycles = view.graph.cycles(stuck | unread)
+        return [self._finding(view, cycle) for cycle in cycles if stuck[cycle].any()]
 
     def _finding(self, view: FabricView, cycle: NDArray[np.intp]) -> Finding:
-        first = cycle[np.argsort(view.onset[cycle], kind="stable")]
+        read = cycle[np.isfinite(view.stall[cycle])]
+        first = read[np.argsort(view.onset[read], kind="stable")]
         causes = tuple(view.cause(int(row), 0.9) for row in first[: view.config.max_causes])
         behind = np.unique(np.concatenate([view.behind(int(row)) for row in cycle]))
-        victims = np.union1d(cycle, behind)
+        victims = np.union1d(first, behind)
         evidence = [view.evidence(int(row), "stall", "below 0.95") for row in first[:6]]
         evidence += [view.evidence(int(row), "tx_use", "above 0") for row in first[:6]]
         return Finding(
@@ -68,7 +71,7 @@ class PfcDeadlock:
             view.victims(victims),
             tuple(evidence),
             self.advice,
-            rows=(*map(int, first), *map(int, np.setdiff1d(victims, cycle))),
+            rows=(*map(int, first), *map(int, np.setdiff1d(victims, first))),
         )
 
 

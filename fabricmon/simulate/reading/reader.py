@@ -70,6 +70,8 @@ _HOST = (
     "ack_timeouts",
     "retransmits",
     "rx_buffer_discards",
+    "rx_pause_frames",
+    "tx_pause_frames",
 )
 _NARROW = {"rx_packets", "tx_packets", "rx_discards", "tx_discards", "rx_errors", "tx_errors"}
 _GAUGES = (("oper_up", NO_QUEUE), ("speed_bps", NO_QUEUE))
