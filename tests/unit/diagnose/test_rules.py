@@ -118,6 +118,19 @@ def test_an_imbalance_whose_way_waits_for_an_incast_is_an_incident_of_its_own() 
     assert told == {busy: set(held), full: {*hosts, full}}
 
 
+@pytest.mark.parametrize("kept", [0.02, 0.25])
+def test_a_way_is_left_where_it_loses_more_than_its_senders(kept: float) -> None:
+    """Behind a slow receiver everybody sends less; only a route leaves out one way and not both."""
+    slow, way, idle = PortId("leaf0", "d0"), PortId("leaf1", "u0"), PortId("leaf1", "u1")
+    hosts = [PortId(f"h1-{n}", "nic") for n in range(4)]
+    stall = dict.fromkeys([slow, way, PortId("spine0", "p0"), *hosts], 0.8)
+    use = dict.fromkeys([slow, *hosts], 0.1) | {way: 0.2 - 0.4 * kept, idle: 0.4 * kept}
+    found = calm(leaf_spine()).ticks(8, {"tx_use": use, "stall": stall}).open
+    causes = {i.kind: (i.cause.device, i.cause.port) for i in found if i.cause is not None}
+    told = {IncidentKind.SLOW_RECEIVER: ("h0-0", "nic")}
+    assert causes == told | ({IncidentKind.PATH_IMBALANCE: way} if kept < 0.25 else {})
+
+
 def test_a_way_that_took_over_is_named_though_no_poll_shows_it_full() -> None:
     """Bursts shorter than a poll: the way carries half of the time, but its sibling nothing."""
     full, idle = PortId("leaf0", "u0"), PortId("leaf0", "u1")
