@@ -86,7 +86,7 @@ class CollectiveStall:
 
         `sure`: the job stalls beyond doubt, and only the name is asked for.
         """
-        if len(lag.rows) < 4 or lag.pace > _SLOWER or lag.least < _STOPPED:
+        if len(lag.rows) < 4 or lag.pace > _SLOWER or _stopped(lag):
             return None
         margin, beyond = (1.15, 1.15) if sure else (1.5, 2.0)
         known = np.fmax(lag.past, _BEHIND / margin)
@@ -130,6 +130,12 @@ class CollectiveStall:
             reason=job,
             rows=tuple(dict.fromkeys((row, *map(int, lag.rows)))),
         )
+
+
+def _stopped(lag: Lag) -> bool:
+    """Whether the job stood still for long, or does now: a host that is late lets it go on."""
+    together = np.median(lag.shares[-SPAN // 2 :, lag.usual > 0], axis=1)
+    return lag.least < _STOPPED or bool((together < _STOPPED).all())
 
 
 def _pace_shown(view: FabricView, job: str, lag: Lag, host: int) -> Evidence:
