@@ -42,7 +42,7 @@ class Peers:
         self.kinds: list[int] = []
         """The kinds there are."""
         self.siblings: NDArray[np.int32] = np.empty(0, np.int32)
-        """int32[N]: ports of one switch that lead the same way, -1 where there is no other."""
+        """int32[N]: ports of a switch that lead the same way, a host's rails or planes; -1 none."""
 
     def follow(self, table: PortTable, topology: Topology) -> None:
         """Be up to date."""
@@ -58,6 +58,7 @@ class Peers:
             known = np.ones(len(table), np.bool_) if key is self.kind else key >= 0
             _overwrite(self.group, key, known)
         ways = (table.role == PortRole.UP) | (table.role == PortRole.ACROSS)
+        ways |= (table.role == PortRole.HOST) & (table.rail >= 0)
         self.siblings = np.full(len(table), -1, np.int32)
         _overwrite(self.siblings, _pair(table.node, table.role.astype(np.int64)), ways, enough=2)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fabricmon.diagnose.fabric.graph import PressureGraph, Sink
+from fabricmon.diagnose.fabric.lanes import Uneven, uneven
 from fabricmon.diagnose.fabric.plateau import plateaus
 from fabricmon.diagnose.fabric.unread import presumed
 from fabricmon.diagnose.past.levels import SPAN, Levels
@@ -195,6 +196,11 @@ class FabricView:
     def plateau(self) -> NDArray[np.bool_]:
         """bool[N]: carries less than its link's rate and has a standing queue."""
         return plateaus(self)
+
+    @cached_property
+    def uneven(self) -> list[Uneven]:
+        """Rails and planes that took over what hosts used to divide among them."""
+        return uneven(self)
 
     @cached_property
     def paused_a_little(self) -> NDArray[np.bool_]:

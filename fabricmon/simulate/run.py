@@ -111,7 +111,7 @@ def build_topology(config: TopologyConfig, technology: Technology) -> Topology:
             return shapes.fat_tree(
                 technology, k=config.k, speed_bps=speed, uplink_bps=uplink, hosts=config.hosts
             )
-        case "rails":
+        case "rails" | "planes":
             return shapes.rails(
                 technology,
                 hosts=config.hosts or 16,
@@ -120,6 +120,7 @@ def build_topology(config: TopologyConfig, technology: Technology) -> Topology:
                 spines=config.spines,
                 speed_bps=speed,
                 uplink_bps=uplink,
+                planes=config.shape == "planes",
             )
         case _:
             from fabricmon.simulate.fabric.imported import read_topology  # noqa: PLC0415
@@ -179,7 +180,7 @@ def grown(config: TopologyConfig, ports: int) -> TopologyConfig:
         while 2 * 3 * k**3 // 4 < ports:
             k += 2
         return config.model_copy(update={"k": k, "hosts": 0})
-    if config.shape == "rails":
+    if config.shape in {"rails", "planes"}:
         hosts = max(config.hosts or 16, -(-ports // (2 * config.rails)))
         return config.model_copy(update={"hosts": hosts})
     return config

@@ -45,14 +45,14 @@ def speed_bps(speed: int | str) -> float:
 class TopologyConfig(Settings):
     """The shape. Over-subscription is what the numbers say: hosts' speed over uplinks' speed."""
 
-    shape: Literal["leaf-spine", "fat-tree", "rails", "file"] = "leaf-spine"
+    shape: Literal["leaf-spine", "fat-tree", "rails", "planes", "file"] = "leaf-spine"
     leaves: int = Field(4, ge=1, le=4096)
     spines: int = Field(4, ge=0, le=1024)
     hosts_per_leaf: int = Field(8, ge=1, le=1024)
     uplinks: int = Field(1, ge=1, le=64, description="cables from a leaf to each spine")
     k: int = Field(8, ge=2, le=64, description="fat-tree: ports of a switch")
-    hosts: int = Field(0, ge=0, le=100_000, description="fat-tree and rails: how many hosts")
-    rails: int = Field(8, ge=1, le=16)
+    hosts: int = Field(0, ge=0, le=100_000, description="fat-tree, rails, planes: how many hosts")
+    rails: int = Field(8, ge=1, le=16, description="rails, or planes: cards of a host")
     speed: Speed = 100_000_000_000
     uplink_speed: Speed | None = Field(None, description="left out: nothing is over-subscribed")
     file: Path | None = Field(None, description="an interchange topology.json or ibnetdiscover")

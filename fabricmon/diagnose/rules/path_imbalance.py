@@ -1,7 +1,8 @@
-"""One of several parallel ways is full while its siblings idle."""
+"""One of several parallel ways, rails or planes is full while its siblings idle."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from fabricmon.diagnose.fabric.groups import Group
+    from fabricmon.diagnose.fabric.lanes import Uneven
     from fabricmon.diagnose.view import FabricView
 
 
@@ -24,19 +25,24 @@ class PathImbalance:
     kind: ClassVar[str] = IncidentKind.PATH_IMBALANCE
     signature: ClassVar[str] = (
         "One uplink of a device runs full and holds others back, or builds a queue, while its "
-        "parallel ways have room."
+        "parallel ways have room. rail, plane: a host fills one of its network cards while the "
+        "others, which it used to use alike, empty."
     )
     discriminator: ClassVar[str] = (
         "Its siblings idle; in over-subscription they are full as well. A sibling that is down or "
-        "slow is a degraded link, not an imbalance."
+        "slow is a degraded link, not an imbalance. Where half of a job's hosts prefer the same "
+        "rail, the job sends so; planes are used evenly by design."
     )
     advice: ClassVar[str] = (
         "Look at the hash (ECMP polarisation, few large flows), at adaptive routing (off on one "
-        "switch?), at rail or plane placement, and at routes that leave out a sibling."
+        "switch?), and at routes that leave out a sibling. rail: which adapters the host's "
+        "collective library was given. plane: how the adapter spreads its packets, and what it "
+        "found wrong with the planes that it left out."
     )
     limits: ClassVar[str] = (
         "Needs the topology. A job whose few flows always share a way shows this in its normal "
-        "state too; only a clear rise over the port's own past is reported."
+        "state too; only a clear rise over the port's own past is reported. Rails and planes are "
+        "compared where the topology names them for ports of hosts."
     )
 
     opens_after: ClassVar[int] = 1  # what it stands on has lasted some polls already
@@ -45,13 +51,21 @@ class PathImbalance:
         """One finding per group with a full way and idle ones."""
         odd = [group for group in full_groups(view) if not group.even]
         first = [group for group in odd if group.up] or odd  # what fills a way down came up first
-        return [self._finding(view, group) for group in first]
+        ways = [self._finding(view, group.full, group.rows) for group in first]
+        return [*ways, *(self._lanes(view, lanes) for lanes in view.uneven)]
 
-    def _finding(self, view: FabricView, group: Group) -> Finding:
-        full = group.full
+    def _lanes(self, view: FabricView, lanes: Uneven) -> Finding:
+        """A rail or plane that one host, or several, send by."""
+        finding = self._finding(view, lanes.full, np.union1d(lanes.full, lanes.idle))
+        alone = len(lanes.full) == 1
+        verdict = Verdict.HOST if alone or lanes.reason == "rail" else Verdict.FABRIC
+        return replace(finding, reason=lanes.reason, verdict=verdict)
+
+    def _finding(self, view: FabricView, full: NDArray[np.intp], rows: NDArray[np.intp]) -> Finding:
+        """The `full` ones of the parallel ways `rows`."""
         victims = self._victims(view, full)
         evidence = [view.evidence(int(row), "tx_use", "like its siblings") for row in full[:4]]
-        idle = np.setdiff1d(group.rows, full)
+        idle = np.setdiff1d(rows, full)
         evidence += [view.evidence(int(row), "tx_use", "like its siblings") for row in idle[:6]]
         return Finding(
             IncidentKind.PATH_IMBALANCE,
@@ -62,7 +76,7 @@ class PathImbalance:
             view.victims(victims),
             (*evidence, *view.tree(victims)),
             self.advice,
-            rows=tuple(dict.fromkeys(map(int, (*full, *victims, *group.rows)))),
+            rows=tuple(dict.fromkeys(map(int, (*full, *victims, *rows)))),
         )
 
     @staticmethod

@@ -57,6 +57,8 @@ class Conditions:
     """How regularly links in a deadlock renew their pauses: 0 never, 1 in time."""
     pins: dict[int, tuple[int, float]] = field(default_factory=dict)
     """Switch node -> the uplink (directed link) that takes this share of its flows upwards."""
+    cards: dict[int, int] = field(default_factory=dict)
+    """Host node -> which of its cards sends all that it sends."""
 
 
 def healthy(wiring: Wiring) -> Conditions:

@@ -18,6 +18,7 @@ from fabricmon.simulate.events.settings import (
     Ecn,
     GlobalPause,
     LinkDown,
+    OneCard,
     Pfc,
     Pin,
     Priority,
@@ -37,6 +38,7 @@ __all__ = [
     "LinkDown",
     "Load",
     "Loop",
+    "OneCard",
     "Pfc",
     "Pin",
     "Priority",
@@ -51,6 +53,7 @@ AnyEvent = Annotated[
     | Degrade
     | LinkDown
     | Pin
+    | OneCard
     | Load
     | Pfc
     | Ecn

@@ -111,6 +111,21 @@ class Pin(EventConfig):
         conditions.pins[int(wiring.source[port])] = (port, self.share)
 
 
+class OneCard(EventConfig):
+    """A host sends everything by one of its cards: a rail or plane that carries it all."""
+
+    do: Literal["one-card"]
+    hosts: list[str]
+    card: int = Field(0, ge=0, description="rail or plane, counted from 0")
+
+    def touch(self, wiring: Wiring, conditions: Conditions, second: float) -> None:
+        """Remember the card for the planner."""
+        del second
+        for host in self.hosts:
+            wiring.card(host, self.card)
+            conditions.cards[wiring.device(host)] = self.card
+
+
 class Pfc(EventConfig):
     """Flow control set wrong: a device that sends no pauses, or a port that ignores them."""
 

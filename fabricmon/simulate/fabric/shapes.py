@@ -49,13 +49,13 @@ class Builder:
             return f"mlx5_{number}/1" if host else str(number + 1)
         return f"eth{number}" if host else f"Ethernet{number + 1}"
 
-    def connect(self, a: str, b: str, speed_bps: float, rail: str = "") -> None:
+    def connect(self, a: str, b: str, speed_bps: float, *, rail: str = "", plane: str = "") -> None:
         """A cable between the next free port of each node."""
         ends = (PortId(a, self._next(a)), PortId(b, self._next(b)))
         self.links.append(Link(*ends, speed_bps))
         tick = QUANTUM_TICK_BYTES if self.technology is Technology.INFINIBAND else 0.0
         for end in ends:
-            self.facts.append(PortFacts(end, speed_bps, speed_bps, tick, 4, rail))
+            self.facts.append(PortFacts(end, speed_bps, speed_bps, tick, 4, rail, plane))
 
     def finish(self) -> Topology:
         """The topology, with the intent such a fabric has."""
@@ -124,18 +124,23 @@ def rails(
     spines: int,
     speed_bps: float,
     uplink_bps: float,
+    planes: bool = False,
 ) -> Topology:
-    """Rail-optimised: card `r` of every host goes to a leaf of rail `r`; spines join the rails."""
+    """Rail-optimised: card `r` of every host goes to a leaf of rail `r`; spines join the rails.
+
+    `planes`: nothing joins them, as where one adapter spreads its packets over several networks.
+    """
     builder = Builder(technology)
     machines = [builder.add(Role.HOST, i) for i in range(hosts)]
     groups = -(-hosts // hosts_per_leaf)
     leaves = [[builder.add(Role.LEAF, g * rails + r) for r in range(rails)] for g in range(groups)]
-    cores = [builder.add(Role.SPINE, i) for i in range(spines)]
+    cores = [builder.add(Role.SPINE, i) for i in range(spines * (rails if planes else 1))]
     for i, host in enumerate(machines):
         for r in range(rails):
-            builder.connect(host, leaves[i // hosts_per_leaf][r], speed_bps, f"rail{r}")
+            name = {"plane": f"plane{r}"} if planes else {"rail": f"rail{r}"}
+            builder.connect(host, leaves[i // hosts_per_leaf][r], speed_bps, **name)
     for group in leaves:
-        for leaf in group:
-            for spine in cores:
+        for r, leaf in enumerate(group):
+            for spine in cores[r * spines : (r + 1) * spines] if planes else cores:
                 builder.connect(leaf, spine, uplink_bps)
     return builder.finish()

@@ -6,7 +6,7 @@ how long it lasts at that speed is the job's `communicate`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -87,6 +87,7 @@ class Planner:
         group = self._groups.setdefault(name, len(self._groups))
         if not len(wish.start):
             return
+        wish = self._by_one_card(wish)
         if wish.path is not None:
             path, flow = wish.path, np.arange(len(wish.path))
         else:
@@ -115,6 +116,19 @@ class Planner:
                 np.full(n, wish.coupled and wish.stepping),
             )
         )
+
+    def _by_one_card(self, wish: Wish) -> Wish:
+        """What such a host sends leaves, and arrives, by the same rail or plane."""
+        start, end = wish.start.copy(), wish.end.copy()
+        for node, card in self._conditions.cards.items() if wish.path is None else ():
+            own = self._wiring.source[start] == node
+            start[own] = self._card(node, card)
+            end[own] = [self._card(int(self._wiring.source[e]), card) for e in end[own]]
+        return replace(wish, start=start, end=end)
+
+    def _card(self, node: int, number: int) -> int:
+        own = self._wiring.cards[self._wiring.source[self._wiring.cards] == node]
+        return int(own[min(number, len(own) - 1)])
 
     def _pinned(self, path: NDArray[np.int32]) -> NDArray[np.int32]:
         """Send what leaves a pinned switch upwards by its one uplink, and on from there."""
@@ -199,8 +213,12 @@ def _all_to_all(job: JobConfig, cards: NDArray[np.int32], rng: np.random.Generat
 
 
 def background(wiring: Wiring, share: float, rng: np.random.Generator) -> Wish:
-    """A random permutation among all cards, each at `share` of its card."""
-    order = rng.permutation(len(wiring.cards))
-    cards = wiring.cards[order]
-    amount = share * rng.uniform(0.5, 1.5, len(cards))
-    return Wish(cards, np.roll(cards, -1), amount, coupled=False, backlog=False)
+    """A random permutation among all cards of each plane, each at `share` of its card."""
+    plane = {facts.id: facts.plane for facts in wiring.topology.ports}
+    own = np.array([plane.get(wiring.ports[card], "") for card in wiring.cards])
+    wishes = []
+    for name in np.unique(own):
+        cards = rng.permutation(wiring.cards[own == name])
+        amount = share * rng.uniform(0.5, 1.5, len(cards))
+        wishes.append(Wish(cards, np.roll(cards, -1), amount))
+    return replace(_joined(wishes), coupled=False)
