@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from fabricmon.normalize.gauges import Drained
 
 _DISTRUST = 10
+_BUSY_S = 3.0
+"""Seconds by which a busy machine may judge a reading late: no fault of the device's clock."""
 _LATE = 1.5
 """Times its own pace after which what is read less often than the rest counts as missing."""
 _LOUD = ("reset", "saturated", "over_rate", "stale", "wrong_clock", "other_source")
@@ -49,7 +51,7 @@ class Normalizer:
         self._context = context
         self._lossless: tuple[int, ...] = ()
         self._woken = False
-        """Restored after a gap, and not ticked since."""
+        """Restored by another process, and not ticked since."""
         self._read_ns = np.empty(0, np.int64)
         self._begin(Store(), table)
 
@@ -73,19 +75,34 @@ class Normalizer:
         self._begin(Store(), table)
         self._read_ns = np.empty(0, np.int64)
 
-    def restore(self, saved: Saved, table: PortTable, *, gap: bool = False) -> None:
+    def restore(self, saved: Saved, table: PortTable) -> None:
         """Go on from what was saved, for the ports of `table`.
 
-        With a `gap`, readings were missed: counters narrow enough to have wrapped unseen, perhaps
-        more than once, begin anew. Raises `KeyError` or `ValueError` where it does not fit.
+        Raises `KeyError` or `ValueError` where it does not fit.
         """
         store, tick = Store.restored(saved.part("store")), saved.read("tick")
-        if gap:
-            store.distrust_narrow()
         self._begin(store, table)
-        self._woken = gap
         self._read_ns = saved.ports["read_ns"]
         self._staging.now_ns, self._staging.interval_s = tick["now_ns"], tick["interval_s"]
+
+    def wake(self, now_ns: int, *, gap: bool) -> None:
+        """Another process saved what was restored; this one begins at `now_ns`.
+
+        What was read in a tick that was cut short is settled as of then: the next rate is taken
+        from there. With a `gap`, readings were missed: counters narrow enough to have wrapped
+        unseen, perhaps more than once, begin anew.
+        """
+        store, staging = self._store, self._staging
+        cut, then_ns = store.touched.copy(), staging.now_ns
+        if then_ns != NO_TIME and cut.any():
+            store.heard[cut] = NO_TIME
+            self._tick(then_ns, staging.interval_s)
+            self._settler.tally.clear()
+            store.heard[cut] = np.clip(store.last[cut], then_ns, max(then_ns, now_ns))
+        if gap:
+            store.distrust_narrow()
+        store.behind[:] = NO_TIME
+        self._woken = True
 
     def adopt(self, intent: Intent) -> None:
         """Take which queues are meant to be lossless: they alone make a port's stall."""
@@ -108,6 +125,11 @@ class Normalizer:
 
     def tick(self, now_ns: int, interval_s: float) -> Frame:
         """Make a frame of everything absorbed since the last tick."""
+        frame = self._tick(now_ns, interval_s)
+        self._report()
+        return frame
+
+    def _tick(self, now_ns: int, interval_s: float) -> Frame:
         store, n = self._store, len(self.table)
         store.grow(n)
         store.have_queues(self._gauges.queues)
@@ -133,7 +155,6 @@ class Normalizer:
         if self._woken:
             self._woken, self._staging.awake_ns = False, now_ns
         self._staging.now_ns, self._staging.interval_s = now_ns, interval_s
-        self._report()
         odd, self._settler.odd = tuple(self._settler.odd), []
         origins = Origins(
             store.source.copy(),
@@ -161,7 +182,7 @@ class Normalizer:
         compared = touched & (heard != NO_TIME)
         spacing = np.where(compared, (now_ns - heard) / 1e9, np.nan)
         doubt = store.doubt[group]
-        apart = np.abs(span - spacing) > 2 * interval_s + spacing / 2
+        apart = np.abs(span - spacing) > max(2 * interval_s, _BUSY_S) + spacing / 2
         if apart.any():
             self._settler.tally["wrong_clock"] += int(apart.sum())
             doubt[apart & (doubt != STEPPED)] = _DISTRUST
@@ -266,6 +287,7 @@ class Normalizer:
             heard[touched] = now_ns
             np.copyto(store.base[group], store.last[group], where=touched)
             store.moved_base[group][:] = store.moved_at[group]
+            store.behind[group][touched] = NO_TIME
             touched[:] = False
 
     def _report(self) -> None:

@@ -351,6 +351,18 @@ class Staging:
         store.last[group][at] = time_ns[taken]
         store.touched[group][at] = True
 
+    def _fell_behind(
+        self, group: int, rows: NDArray[np.intp], old: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """bool[M]: for ticks nothing came but `old` readings: it is the clock that is wrong.
+
+        A past that is read once more, as after a restart, ends in something newer.
+        """
+        behind = self._store.behind[group]
+        behind[rows[old & (behind[rows] == NO_TIME)]] = self.now_ns
+        since = np.where(self._store.touched[group][rows], NO_TIME, behind[rows])
+        return (since != NO_TIME) & ((self.now_ns - since) / 1e9 >= _PATIENCE * self.interval_s)
+
     def _is_news(
         self,
         group: int,
@@ -364,7 +376,7 @@ class Staging:
         if newer.all():
             return newer
         distrusted = store.doubt[group][rows] > 0
-        distrusted |= self._silence(np.array(group), rows) >= _PATIENCE
+        distrusted |= self._fell_behind(group, rows, good & ~newer)
         wrong = good & ~newer & distrusted
         blamed = rows[wrong & (store.doubt[group][rows] != STEPPED)]
         store.doubt[group][blamed] = _DISTRUST

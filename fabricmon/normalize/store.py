@@ -41,6 +41,7 @@ _PER_GROUP: dict[str, tuple[type, float]] = {
     "settled": (np.int64, NO_TIME),  # sample time of the reading settled last
     "touched": (np.bool_, False),  # read since the last tick
     "heard": (np.int64, NO_TIME),  # tick time at which a reading last came
+    "behind": (np.int64, NO_TIME),  # tick since which nothing came but readings not newer
     "doubt": (np.uint8, 0),  # readings for which the device's clock is still distrusted
     "moved_at": (np.int64, NO_TIME),  # sample time at which a value last moved
     "moved_base": (np.int64, NO_TIME),  # the same, as of the last tick
@@ -75,6 +76,7 @@ class Store:
     settled: NDArray[np.int64]
     touched: NDArray[np.bool_]
     heard: NDArray[np.int64]
+    behind: NDArray[np.int64]
     doubt: NDArray[np.uint8]
     moved_at: NDArray[np.int64]
     moved_base: NDArray[np.int64]
@@ -154,7 +156,7 @@ class Store:
 
         Times of ours are exact then; those of devices, which did not step, are told apart by it.
         """
-        for name in ("last", "base", "settled", "heard", "moved_at", "moved_base"):
+        for name in ("last", "base", "settled", "heard", "behind", "moved_at", "moved_base"):
             times = getattr(self, name)
             times[times != NO_TIME] += step_ns
         self.doubt[:] = STEPPED

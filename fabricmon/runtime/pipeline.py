@@ -204,8 +204,8 @@ class Pipeline:
         if any(array.shape[-1] > len(self.table) for array in saved.ports.values()):
             raise ValueError("the arrays are of more ports than there are names")
         if 0 <= polls <= stages.window.capacity:
-            gap = polls > _MISSED_POLLS
-            stages.normalizer.restore(saved.part("normalizer"), self.table, gap=gap)
+            stages.normalizer.restore(saved.part("normalizer"), self.table)
+            stages.normalizer.wake(now_ns, gap=polls > _MISSED_POLLS)
             window = stages.window.restored(saved.part("window"))
             self._stages = replace(self._stages, window=window)
         else:
