@@ -26,36 +26,57 @@ if TYPE_CHECKING:
     from fabricmon.model.stream import Item
     from fabricmon.simulate import Scenario
 
-_BOTH = (rename, faster, thin, jobless, lower_unread, upper_unread)
-_LOWER = (rename, faster, thin, jobless, lower_unread)
 _WHOLE = (rename, faster, thin, jobless)
+_UPPER = (*_WHOLE, upper_unread)
+_LOWER = (*_WHOLE, lower_unread)
+_BOTH = (*_WHOLE, lower_unread, upper_unread)
+_IN_TIME = (rename, faster, lower_unread, upper_unread)
+"""A straggler needs the jobs, and three polls an iteration."""
 CASES: dict[str, Sequence[Guise]] = {
     "incast": _BOTH,
-    "incast-ib": _LOWER,
+    "incast-ib": _BOTH,
     "slow-receiver": _BOTH,
     "slow-receiver-ib": _LOWER,
     "pfc-storm": _BOTH,
     "pfc-deadlock": _BOTH,
-    "credit-deadlock-ib": _WHOLE,
-    "oversubscription": _LOWER,
-    "oversubscription-ib": _WHOLE,
-    "path-imbalance": _WHOLE,
-    "path-imbalance-ib": _WHOLE,
-    "degraded-link": _LOWER,
-    "degraded-link-ib": _LOWER,
-    "flapping-link": _LOWER,
-    "flapping-link-ib": _LOWER,
-    "pfc-off": _LOWER,
+    "credit-deadlock-ib": _BOTH,
+    "oversubscription": _BOTH,
+    "oversubscription-ib": _UPPER,
+    "path-imbalance": _BOTH,
+    "path-imbalance-ib": _BOTH,
+    "rail-imbalance": _BOTH,
+    "plane-imbalance-ib": _BOTH,
+    "degraded-link": _BOTH,
+    "degraded-link-ib": _BOTH,
+    "flapping-link": _BOTH,
+    "flapping-link-ib": _BOTH,
+    "pfc-off": _BOTH,
+    "pfc-one-sided": _BOTH,
+    "lossless-drops": _UPPER,
     "ecn-silent": _LOWER,
-    "collective-stall": (rename, faster, lower_unread, upper_unread),
-    "collective-stall-ib": (rename, faster, lower_unread, upper_unread),
+    "ecn-late": _LOWER,
+    "global-pause": _BOTH,
+    "wrong-priority": _UPPER,
+    "collective-stall": _IN_TIME,
+    "collective-stall-ib": _IN_TIME,
 }
-"""A scenario of each kind and technology, and what may be done to it.
-
-On InfiniBand only the waiting end counts the wait, so a port that is not read is known by nothing
-else: who waits, or is full, in the lower tier must be read. A straggler needs the jobs, and three
-polls an iteration.
-"""
+"""Every kind, technology and `reason`, and what may be done to it; the rest is in `BLIND`."""
+_TRIGGER = IncidentKind.INCAST, PortId("leaf0", "Ethernet4")
+"""Under which the wrong setting shows: right, and all that can be known."""
+BLIND: dict[tuple[str, Guise], tuple[IncidentKind, PortId] | None] = {
+    # the drops are counted where they happen, and the sender pauses as it is asked to
+    ("lossless-drops", lower_unread): _TRIGGER,
+    # marks are counted where they are made; the host counts those of every hop together
+    ("ecn-silent", upper_unread): _TRIGGER,
+    ("ecn-late", upper_unread): _TRIGGER,
+    # a switch counts the classes it sends, not those it receives: only the host tells them apart
+    ("wrong-priority", lower_unread): _TRIGGER,
+    # only the hosts know that they wait for the full uplinks: without them it is load
+    ("oversubscription-ib", lower_unread): None,
+    # only the port towards the host counts that it waits; the host's own use is that of its job
+    ("slow-receiver-ib", upper_unread): None,
+}
+"""What nobody can know with that end of every cable unread, why, and what is told instead."""
 
 
 @lru_cache(maxsize=1)
@@ -98,6 +119,28 @@ def test_kind_and_cause_stay(name: str, guise: Guise, context: Context) -> None:
         right = {guises.other_port(port) for port in right}
     assert found.cause is not None
     assert PortId(found.cause.device, found.cause.port) in right
+
+
+@pytest.mark.parametrize(("name", "guise"), BLIND, ids=lambda v: getattr(v, "__name__", v))
+def test_what_cannot_be_known_is_not_made_up(name: str, guise: Guise, context: Context) -> None:
+    """What is seen of the fault is told, at the place where it is seen, or nothing for sure."""
+    told = BLIND[name, guise]
+    sure = [i for i in incidents(guise(_played(name)[2]), context) if i.confidence >= 0.5]
+    if told is None:
+        assert not sure
+        return
+    kind, place = told
+    assert sure[0].kind is kind
+    assert sure[0].cause is not None
+    assert PortId(sure[0].cause.device, sure[0].cause.port) == place
+
+
+def test_every_fault_has_every_guise_tried() -> None:
+    """No end of a cable is left out without its reason, but for where only time or jobs tell."""
+    tried = {(name, guise) for name, several in CASES.items() for guise in several}
+    wanted = {(n, g) for n in CASES for g in (_IN_TIME if "collective" in n else _BOTH)}
+    assert wanted == tried | set(BLIND)
+    assert not tried & set(BLIND)
 
 
 def test_every_fault_scenario_has_its_kind_tried() -> None:

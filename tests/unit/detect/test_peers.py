@@ -10,7 +10,7 @@ from support.windows import star
 
 from fabricmon.detect.peers import Peers
 from fabricmon.model.ports import PortTable
-from fabricmon.model.topology import Job, Link, Node, PortId, Role, Topology
+from fabricmon.model.topology import Job, Link, Node, PortFacts, PortId, Role, Topology
 
 
 def _peers(topology: Topology) -> tuple[Peers, PortTable]:
@@ -72,3 +72,17 @@ def test_siblings_are_the_other_ways_up() -> None:
     use[rows] = [0.9, 0.1, 0.3]
     assert peers.others(use)[rows].tolist() == pytest.approx([0.2, 0.6, 0.5])
     assert np.isnan(peers.others(use)[table.row(PortId("h0", "eth0"))])
+
+
+def test_rails_of_a_host_are_siblings() -> None:
+    """Its cards that have a rail are compared with each other, not with those of other hosts."""
+    base = star(2)
+    second = Link(PortId("h0", "eth1"), PortId("leaf", "r1"))
+    cards = [PortId("h0", "eth0"), PortId("h0", "eth1")]
+    facts = tuple(PortFacts(port, rail=f"rail{i}") for i, port in enumerate(cards))
+    peers, table = _peers(Topology(base.nodes, (*base.links, second), facts))
+    use = np.zeros(len(table), np.float32)
+    rows = [table.row(port) for port in cards]
+    use[rows] = [0.9, 0.1]
+    assert peers.others(use)[rows].tolist() == pytest.approx([0.1, 0.9])
+    assert np.isnan(peers.others(use)[table.row(PortId("h1", "eth0"))])
