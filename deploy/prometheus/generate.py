@@ -184,6 +184,12 @@ HEALTHY = (
     ('fabricmon_fabric_values{fabric="pod1",state="saturated"}', "10x40"),
     ('fabricmon_job_stalled_gpu_seconds_total{fabric="pod1",job="llm-1"}', "0+6x40"),
     (_series("incast", "mild", "fabricmon_other"), "1x40"),
+    ('fabricmon_cluster_connected{cluster="fabricmon",instance="mon1"}', "1x40"),
+    ('fabricmon_cluster_leading{fabric="pod1",instance="mon1"}', "1x40"),
+    ('fabricmon_cluster_current{fabric="pod1",instance="mon1"}', "1x40"),
+    ('fabricmon_cluster_current{fabric="pod1",instance="mon2"}', "1x40"),
+    ('fabricmon_cluster_log_lag_messages{fabric="pod1",instance="mon1"}', "0x40"),
+    ('fabricmon_cluster_messages_total{instance="mon1",outcome="dropped"}', "3x40"),
 )
 """What a healthy daemon shows; each alert of its own is tested by changing one line of it."""
 
@@ -193,11 +199,7 @@ _SICK: dict[str, tuple[int, str, str]] = {
     "FabricmonManyTargetsDown": (1, "0x40", "100% of the targets of pod1 do not answer"),
     "FabricmonConfigReloadFailed": (2, "0x40", "fabricmon at mon1 refused its config"),
     "FabricmonSeriesDropped": (3, "0+5x40", "fabricmon at mon1 drops series (ceiling)"),
-    "FabricmonDetectorStopped": (
-        4,
-        "0x40",
-        "The detector of pod1 has not run for 35m 0s",
-    ),
+    "FabricmonDetectorStopped": (4, "0x40", "The detector of pod1 has not run for 35m 0s"),
     "FabricmonTickLate": (5, "0x40", "fabricmon at mon1 cannot keep its interval"),
     "FabricmonExportFailing": (
         7,
@@ -210,6 +212,15 @@ _SICK: dict[str, tuple[int, str, str]] = {
         "A part of fabricmon at mon1 raised an error it should not",
     ),
     "FabricmonValuesUnknown": (10, "200x40", "16.81% of the values of pod1 say nothing"),
+    "FabricmonClusterAway": (
+        13,
+        "0x40",
+        "mon1 does not reach the NATS server of cluster fabricmon",
+    ),
+    "FabricmonClusterLeaderless": (14, "0x40", "No worker leads pod1"),
+    "FabricmonClusterNoStandby": (16, "0x40", "Nobody could follow the leader of pod1"),
+    "FabricmonClusterBehind": (17, "2000x40", "mon1 is 2k messages of pod1 behind"),
+    "FabricmonClusterDropped": (18, "0+1x40", "mon1 drops what it polled"),
     "FabricmonJobStalled": (11, "0+960x40", "llm-1 loses the time of 16 GPUs to the network"),
 }
 _LATE = ('fabricmon_tick_lateness_seconds_bucket{instance="mon1",le="2.5"}', "0+6x40")
