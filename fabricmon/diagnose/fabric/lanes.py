@@ -107,7 +107,7 @@ def _uneven(view: FabricView, lanes: Lanes) -> Iterator[Uneven]:
     before = _largest(group, np.where(full, usual, 0))[group]
     least = _IDLE[lanes.reason] * usual / np.fmax(before, np.float32(1e-9))
     idle = (now < least * top[group]) & (usual >= _EVEN * before) & (before > 0)
-    broken = np.bincount(group, view.down[rows] | ~known, len(top)) > 0
+    broken = np.bincount(group, (view.down | view.slow)[rows] | ~known, len(top)) > 0
     odd = (np.bincount(group, idle, len(top)) > 0) & ~broken
     hot = rows[full & odd[group]]
     left = rows[idle & odd[group]]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 
 import pytest
@@ -79,6 +80,17 @@ def test_what_a_broken_card_carried_goes_by_the_others() -> None:
     down = {"oper_up": {card(2, 0): 0.0}, "tx_use": use}
     found = run.ticks(12, down).open
     assert all(i.kind is not IncidentKind.PATH_IMBALANCE for i in found)
+
+
+def test_what_a_slow_card_leaves_to_the_others_is_no_imbalance() -> None:
+    """An adapter moves packets away from a plane that runs at a quarter of its speed."""
+    topology = several("plane")
+    worn = replace(topology.ports[2 * CARDS + 3], speed_bps=25e9, nominal_bps=100e9)
+    run = Run(topology.merged(Topology(ports=(worn,))))
+    run.ticks(40)
+    found = run.ticks(12, {"tx_use": {card(2, n): 0.1 + 0.85 * (n == 0) for n in range(CARDS)}})
+    assert all(i.kind is not IncidentKind.PATH_IMBALANCE for i in found.open)
+    assert found.open
 
 
 def test_a_host_that_is_not_read_is_seen_by_its_switches() -> None:
