@@ -131,14 +131,15 @@ class Lossless:
 
     @cached_property
     def deaf(self) -> NDArray[np.bool_]:
-        """bool[N]: goes on sending, and waits for nothing, however much it is asked to pause.
+        """bool[N]: sends, and waits for nothing, in a poll in which it was asked to pause.
 
         Told by its own counters alone; believed only where its device has counted paused time.
         """
         view = self._view
-        asked = np.nan_to_num(view.levels.now("rx_pause")) * PAUSE_BITS / view.table.speed_bps
-        waits = view.levels.now("stall")
-        deaf = (asked >= _ASKED) & (waits <= _NO_WAIT * np.fmin(asked, 1)) & (view.use >= _SENDS)
+        asked = np.nan_to_num(view.window.now("rx_pause")) * PAUSE_BITS / view.table.speed_bps
+        waits = view.window.now("stall")
+        deaf = (asked >= _ASKED) & (waits <= _NO_WAIT * np.fmin(asked, 1))
+        deaf &= view.window.now("tx_use") >= _SENDS
         counts = (np.nan_to_num(view.levels.high("stall")) > 0) | (np.nan_to_num(waits) > 0)
         works = np.bincount(view.shape.node, counts, len(view.shape.is_host)) > 0
         heard: NDArray[np.bool_] = deaf & ~view.frame.ratios.estimated & works[view.shape.node]
