@@ -33,6 +33,7 @@ PORT_COUNTERS = (
     "tx_discards",
     "link_downed",
     "retransmits",
+    "out_of_sequence",
 )
 QUEUE_COUNTERS = (
     "rx_pfc_frames",
