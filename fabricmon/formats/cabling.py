@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _MAX_BYTES = 64 << 20
-_DOT_START = re.compile(
-    r"(?:/\*.*?\*/\s*|(?://|#)[^\n]*\s*)*(?:strict\s+)?(?:di)?graph\b", re.DOTALL
-)
+_COMMENT = re.compile(r"/\*(?:.*?\*/|.*)|(?://|#)[^\n]*", re.DOTALL)
+"""One that is not closed reaches to the end, so that no opening is looked at twice."""
+_DOT_START = re.compile(r"\s*(?:strict\s+)?(?:di)?graph\b")
 _DOT_EDGE = re.compile(
-    r'(?P<a>"[^"]+"|[\w.-]+)\s*:\s*(?P<ap>"[^"]+"|[\w./-]+)\s*--\s*'
-    r'(?P<b>"[^"]+"|[\w.-]+)\s*:\s*(?P<bp>"[^"]+"|[\w./-]+)'
+    r'(?P<a>"[^"\n]+"|(?<![\w.-])[\w.-]{1,255})\s*:\s*(?P<ap>"[^"\n]+"|[\w./-]{1,255})\s*--\s*'
+    r'(?P<b>"[^"\n]+"|[\w.-]{1,255})\s*:\s*(?P<bp>"[^"\n]+"|[\w./-]{1,255})'
 )
 _HOST_WORDS = ("host", "server", "gpu", "node", "linux")
 
@@ -33,7 +33,7 @@ def sniff(head: bytes) -> bool:
     text = head.decode("utf-8", "replace").lstrip()
     return (
         ('"lldp"' in text and text[:1] == "{")
-        or bool(_DOT_START.match(text))
+        or bool(_DOT_START.match(_COMMENT.sub("", text)))
         or ("topology:" in text and "nodes:" in text)
     )
 
@@ -45,7 +45,7 @@ def read(text: str, *, file: str = "", device: str = "") -> Topology:
     start = text.lstrip()
     if start[:1] == "{":
         return lldpctl(text, device=device, file=file)
-    if _DOT_START.match(start):
+    if _DOT_START.match(_COMMENT.sub("", start)):
         return ptm_dot(text)
     return containerlab(text, file=file)
 
@@ -109,9 +109,8 @@ def _text(value: Any) -> str:
 
 def ptm_dot(text: str) -> Topology:
     """The edges of PTM's Graphviz file: `"leaf1":"swp1" -- "spine1":"swp3"`."""
-    bare = re.sub(r"/\*.*?\*/|(?://|#)[^\n]*", "", text, flags=re.DOTALL)
     links = []
-    for found in _DOT_EDGE.finditer(bare):
+    for found in _DOT_EDGE.finditer(_COMMENT.sub("", text)):
         a, ap, b, bp = (found[name].strip('"') for name in ("a", "ap", "b", "bp"))
         links.append(Link(PortId(a, ap), PortId(b, bp)))
     return _with_nodes(links, hosts=set())
