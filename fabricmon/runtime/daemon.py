@@ -127,6 +127,10 @@ class Daemon:
                         return await self._now.probe(known, guard)
         raise LookupError(target)
 
+    def leaders(self) -> Mapping[str, str]:
+        """In a cluster, which worker judges each fabric."""
+        return self._cluster.leaders() if self._cluster is not None else {}
+
     async def reload(self) -> None:
         """Validate the config, then apply it whole. On any error the old one stays."""
         metrics = self._context.report.metrics

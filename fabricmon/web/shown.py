@@ -48,6 +48,10 @@ class Shown:
         """None declared."""
         return self._maintenance
 
+    def leaders(self) -> Mapping[str, str]:
+        """There is no cluster."""
+        return {}
+
     async def reload(self) -> None:
         """There is no config that could be read again."""
         raise ConfigError("a replay has no config to reload")

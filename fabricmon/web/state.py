@@ -31,6 +31,12 @@ class State(Protocol):
     def maintenance(self) -> Maintenance:
         """The declared maintenance windows; the pipeline reads the same object."""
 
+    def leaders(self) -> Mapping[str, str]:
+        """In a cluster, the worker that judges each fabric, by fabric; empty where nobody does.
+
+        A daemon of its own has none.
+        """
+
     async def reload(self) -> None:
         """Validate the config, then apply it. Raises `ConfigError`; the old config then stays."""
 

@@ -169,6 +169,15 @@ async def _send_again(url: str, subject: str) -> int:
     return again
 
 
+def test_every_worker_names_the_leader(made: Cluster) -> None:
+    """Incidents are on the leader's page; the others' say which one that is."""
+    leader = made.leader()
+    told = {name: worker.json("/api/v1/status") for name, worker in made.workers.items()}
+    for name, status in told.items():
+        assert status["leaders"] == {"sim": leader}
+        assert bool(status["fabrics"]) == (name == leader)
+
+
 def test_messages_come_twice_and_in_the_wrong_order(made: Cluster) -> None:
     """Every one is refused and counted, and nothing changes."""
     leader = made.leader()

@@ -28,6 +28,7 @@ class HandState:
         self.past: dict[str, Window] = {}
         self.configured: list[Target] = [Target("pod1", "leaf1", "192.0.2.1:161")]
         self.declared = Maintenance()
+        self.led: dict[str, str] = {}
         self.reload_error: Exception | None = None
         self.reloads = 0
         self.probe_error: Exception | None = None
@@ -51,6 +52,10 @@ class HandState:
     def maintenance(self) -> Maintenance:
         """As set."""
         return self.declared
+
+    def leaders(self) -> Mapping[str, str]:
+        """As set."""
+        return self.led
 
     async def reload(self) -> None:
         """Count, and raise what was set."""

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+import orjson
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -28,6 +30,19 @@ class Entry(NamedTuple):
     holder: str
     token: int = 0
     """Revision at which the holder took it; 0 while that is this one."""
+
+    @classmethod
+    def read(cls, revision: int, value: bytes) -> Self:
+        """What a key holds at this revision; what cannot be read counts as released."""
+        try:
+            fields = orjson.loads(value)
+            return cls(revision, str(fields["holder"]), int(fields["token"]))
+        except (ValueError, TypeError, KeyError):
+            return cls(revision, NOBODY)
+
+    def written(self) -> bytes:
+        """As the value of its key."""
+        return orjson.dumps({"holder": self.holder, "token": self.token})
 
 
 @dataclass(slots=True)
@@ -133,15 +148,19 @@ class Leases:
         self._held.pop(key, None)
 
 
+def name_of(member: str) -> str:
+    """The worker's name: a member is `NAME-BOOT`."""
+    return member.rpartition("-")[0]
+
+
 def ranked(what: str, members: Iterable[str]) -> list[str]:
     """Members in the order in which they should do `what`: rendezvous hashing.
 
-    When a member goes, only what it did moves; the rest stays where it is. A member is `NAME-BOOT`,
-    and its weight follows from the name, so that a restart brings its work back to it.
+    When a member goes, only what it did moves; the rest stays where it is. A member's weight
+    follows from its name, so that a restart brings its work back to it.
     """
 
     def weight(member: str) -> tuple[bytes, str]:
-        name = member.rpartition("-")[0]
-        return blake2b(f"{what}\0{name}".encode(), digest_size=8).digest(), member
+        return blake2b(f"{what}\0{name_of(member)}".encode(), digest_size=8).digest(), member
 
     return sorted(members, key=weight, reverse=True)

@@ -13,15 +13,13 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-import orjson
-
 from fabricmon.errors import ConfigError, FormatError
 from fabricmon.runtime.cluster import lease as leases_of
 from fabricmon.runtime.cluster.broker import Broker
 from fabricmon.runtime.cluster.follower import BrokerError
 from fabricmon.runtime.cluster.gate import Outcome
 from fabricmon.runtime.cluster.judge import Judge
-from fabricmon.runtime.cluster.lease import NOBODY, Entry, Leases, ranked
+from fabricmon.runtime.cluster.lease import NOBODY, Entry, Leases, name_of, ranked
 from fabricmon.runtime.cluster.message import TICK, Stamp, word
 from fabricmon.runtime.cluster.outlet import Outlet, Spool
 from fabricmon.runtime.cluster.sender import Sender, lasting
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
     from fabricmon.api import Context, Target
     from fabricmon.config import ClusterConfig
     from fabricmon.model.snapshot import Snapshot
-    from fabricmon.runtime.cluster.broker import Kept
     from fabricmon.runtime.poller import FabricPlan
 
 _PATIENCE = 2.0
@@ -136,6 +133,11 @@ class Cluster:
             self._context,
             self._daemon.export,
         )
+
+    def leaders(self) -> dict[str, str]:
+        """Fabric -> the worker that leads it, as far as this one knows; empty: nobody."""
+        now, leases = self._now, self.leases
+        return {f: name_of(leases.holder(o.judge.lease, now)) for f, o in self._outlets.items()}
 
     def _polls(self, outlet: Outlet, target: Target) -> bool:
         return self._owned is None or outlet.lease(target.name) in self._owned
@@ -262,7 +264,8 @@ class Cluster:
 
     async def _look(self) -> None:
         kept = await self.broker.keys(self.broker.leases)
-        for key in self.leases.observe({k: _entry(v) for k, v in kept.items()}, self._now):
+        found = {key: Entry.read(one.revision, one.value) for key, one in kept.items()}
+        for key in self.leases.observe(found, self._now):
             self._context.report.emit(Event.CLUSTER_FENCED, key)
         for key in self.leases.expired("member.", self._now):
             await self.broker.purge(self.broker.leases, key)
@@ -338,8 +341,8 @@ class Cluster:
     # --- leases -----------------------------------------------------------------------------
 
     async def _swap(self, key: str, entry: Entry) -> int | None:
-        value = orjson.dumps({"holder": entry.holder, "token": entry.token})
-        return await self.broker.swap(self.broker.leases, key, value, self.leases.revision(key))
+        revision = self.leases.revision(key)
+        return await self.broker.swap(self.broker.leases, key, entry.written(), revision)
 
     async def _take(self, key: str) -> bool:
         asked = self._now
@@ -389,12 +392,3 @@ class Cluster:
         outlet = self._outlets.pop(fabric, None)
         if outlet is not None:
             await outlet.judge.stop()
-
-
-def _entry(kept: Kept) -> Entry:
-    """What a key of the leases holds; what cannot be read counts as released."""
-    try:
-        fields = orjson.loads(kept.value)
-        return Entry(kept.revision, str(fields["holder"]), int(fields["token"]))
-    except (ValueError, TypeError, KeyError):
-        return Entry(kept.revision, NOBODY)

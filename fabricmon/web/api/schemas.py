@@ -236,6 +236,7 @@ STATUS = _object(
     may_write=_BOOL,
     last_reload_successful=_maybe(_BOOL),
     last_reload_at=_maybe(_TIME),
+    leaders=_map(STRING),
     fabrics=array(ref("Fabric")),
 )
 PORTS = _object(fabric=STRING, time=_TIME, total=_INT, offset=_INT, ports=array(ref("Port")))

@@ -125,6 +125,7 @@ class Api:
                 "user": request.get(USER),
                 "may_write": self._gate.authenticates,
                 **self._reloads(),
+                "leaders": dict(self._state.leaders()),
                 "fabrics": [
                     view.fabric_json(one) for _, one in sorted(self._state.snapshots().items())
                 ],

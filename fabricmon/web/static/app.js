@@ -57,6 +57,7 @@ function App() {
   const [chosen, choose] = useState(null);
   const fabrics = (status.data?.fabrics ?? []).map((one) => one.name);
   const fabric = route.query.fabric ?? (fabrics.includes(chosen) ? chosen : fabrics[0]);
+  const elsewhere = Object.entries(status.data?.leaders ?? {}).filter(([name]) => !fabrics.includes(name));
   const page = route.parts[0] ?? "fabric";
   const main = useRef(null);
   const shown = useRef(location.hash);
@@ -83,7 +84,8 @@ function App() {
     <main id="main" tabindex="-1" ref=${main}>
       <${Problem} error=${status.error} />
       <${Problem} error=${status.data?.last_reload_successful === false && `The last reload was refused; the config of ${clock(status.data.last_reload_at)} is still used. The log says why.`} />
-      ${fabric || page === "targets" ? view : html`<p role="status">Waiting for the first poll.</p>`}
+      ${elsewhere.map(([name, leader]) => html`<p role="status">${leader ? `Worker ${leader} of the cluster judges ${name}: its ports and incidents are on that worker's page.` : `No worker of the cluster judges ${name} now.`}</p>`)}
+      ${fabric || page === "targets" ? view : elsewhere.length === 0 && html`<p role="status">Waiting for the first poll.</p>`}
     </main>`;
 }
 

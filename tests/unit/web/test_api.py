@@ -146,6 +146,14 @@ async def test_a_refused_reload_is_in_the_status(serve: Serve, context: Context)
         assert status["last_reload_at"] == "2023-11-14T22:13:20.000Z"
 
 
+async def test_a_worker_says_who_leads(serve: Serve) -> None:
+    """Where a fabric is judged elsewhere in the cluster, the status names the worker."""
+    async with serve() as served:
+        assert (await _json(served, "/api/v1/status"))["leaders"] == {}
+        served.state.led = {"pod1": "b", "pod2": ""}
+        assert (await _json(served, "/api/v1/status"))["leaders"] == {"pod1": "b", "pod2": ""}
+
+
 async def test_a_count_that_is_not_there_is_not_zero(serve: Serve) -> None:
     """A counter that is missing or not supported has no total."""
     async with serve() as served:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -34,6 +35,14 @@ class Store:
         else:
             leases.dropped(key)
         return True
+
+
+@pytest.mark.parametrize("value", [b"", b"{", b"[]", b'{"holder": "a"}', b'{"token": "x"}'])
+def test_a_key_that_cannot_be_read_is_free(value: bytes) -> None:
+    """What a lease writes it reads again; anything else counts as released."""
+    entry = Entry(7, "a-1", 5)
+    assert Entry.read(7, entry.written()) == entry
+    assert Entry.read(7, value) == Entry(7, NOBODY)
 
 
 def test_a_free_lease_is_taken_once() -> None:
