@@ -31,6 +31,7 @@ PORT_COUNTERS = (
     "rx_packets",
     "rx_errors",
     "tx_discards",
+    "rx_discards",
     "link_downed",
     "retransmits",
     "out_of_sequence",

@@ -66,9 +66,11 @@ def _took_over(view: FabricView) -> NDArray[np.bool_]:
         now = np.where(_whole(view, *TRACKED[name]), now, np.float32(np.nan))
         left |= (low > _USED) & (now <= _LEFT * low)
         more |= (now > 1.1 * high) & (now > high + _USED)
-    left &= way & ~_rerouted(view)
-    more &= way & ((view.held <= 0) | _inherits(view, left & way))
-    more |= (view.held > 0) & _share_moved(view, left & _emptier_than_hosts(view))
+    left &= way & ~_rerouted(view) & (view.held <= 0)  # who may not send was not left
+    inherits = _inherits(view, left & way)
+    more &= way & (inherits | ((view.held <= 0) & (view.use - view.usual_use >= _RISE)))
+    moved = _share_moved(view, left & _emptier_than_hosts(view))
+    more |= (view.held > 0) & (view.use >= _RISE) & moved
     if not left.any() or not more.any():
         return np.zeros(len(way), np.bool_)
     groups = np.unique(shape.parallel[left])

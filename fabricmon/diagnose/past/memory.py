@@ -17,6 +17,8 @@ RECENT = 36
 """Polls over which breaks of a link are counted."""
 _BRIEF = 3
 """Polls that a link may be down and still has bounced; for longer is somebody's work."""
+_RESTS = 10 * RECENT
+"""Polls for which a port that rested by itself may do so again: it proves nothing of its link."""
 _STILL = 1e-4
 _FRAMES = np.float32(20_000)
 """Bytes: a queue of a few frames is on its way, not stuck."""
@@ -36,6 +38,7 @@ _KEPT = (
     "_since_fall",
     "_uncounted",
     "_bounced",
+    "_rested",
 )
 
 
@@ -76,6 +79,8 @@ class Memory:
         self._since_fall = np.zeros(0, np.int8)  # polls down, 0 for up or too long
         self._uncounted = np.zeros(0, np.bool_)
         self._bounced = np.zeros((RECENT, 0), np.bool_)
+        self._rested = np.zeros(0, np.int64)
+        """Latest tick at which a silence ended in which nothing was lost anywhere."""
 
     def save(self) -> Saved:
         """All of it."""
@@ -102,6 +107,7 @@ class Memory:
         self._since_fall = _grown(self._since_fall, n, 0)
         self._uncounted = _grown(self._uncounted, n, 0)
         self._bounced = _grown(self._bounced, n, 0)
+        self._rested = _grown(self._rested, n, -_NEVER)
         self._latch(view)
         self._count_breaks(view)
 
@@ -161,8 +167,11 @@ class Memory:
         self._since_fall = np.where(down, since, 0).astype(np.int8)
         told |= view.shape.at_peer(told.astype(np.float32), 0.0) > 0
         silent = self._alone_silent(view) & ~told
+        ended = self._silent & ~silent & ~self._catches_up(view)
         if _loses(view):
-            broke |= self._silent & ~silent & ~self._catches_up(view)
+            broke |= ended & (self._rested < view.window.ticks - _RESTS)
+        else:
+            self._rested[ended] = view.window.ticks
         self._silent = silent
         self._broken[view.window.ticks % RECENT] = broke
         self._bounced[view.window.ticks % RECENT] = back

@@ -32,8 +32,12 @@ _STOPPED = 0.1
 _ALSO_SLOWER = 0.85
 """Two jobs below this share: something changed for both, and no host of one is the reason."""
 _EVEN = 0.15
+_PART = 0.1
+"""What a rank of a ring sends at once, in polls of usual traffic, at the most."""
 _ALONE, _ALONE_PACE = 3.0, 0.8
-"""A host so many times further behind than the next one, in a job that slow, needs no past."""
+"""A host so many times further behind than the next one, in a job that slow, needs no past; and so
+many times further than ever before it needs no distance to the next: in a ring, those after a late
+rank have sent only a part or two more when they wait as well."""
 
 
 class CollectiveStall:
@@ -75,10 +79,12 @@ class CollectiveStall:
     def _halved(lag: Lag) -> bool:
         """Whether the job is slower by half, all hosts alike, for a while.
 
-        A job that stops or starts passes through such a pace within a few polls.
+        A job that stops or starts passes through such a pace within a few polls. What little goes
+        on at the hosts of one that stopped is not alike.
         """
         low, high = lag.lasting
-        return low > _STOPPED and high < _HALVED and lag.even < _EVEN
+        even = lag.even < min(_EVEN, _EVEN / _HALVED * lag.pace)
+        return low > _STOPPED and high < _HALVED and even
 
     @staticmethod
     def _last(lag: Lag, *, sure: bool) -> int | None:
@@ -95,7 +101,8 @@ class CollectiveStall:
         late, next_ = int(order[0]), int(order[1])
         clear = against[late] > margin * against[next_] and lag.lag[late] > beyond * known[late]
         alone = lag.pace < _ALONE_PACE and lag.lag[late] > _ALONE * max(lag.lag[next_], _BEHIND)
-        return late if clear or alone else None
+        far = lag.pace < _ALONE_PACE and lag.lag[late] > _ALONE * max(known[late], _PART)
+        return late if clear or alone or far else None
 
     @staticmethod
     def _troubled(view: FabricView, lag: Lag) -> bool:

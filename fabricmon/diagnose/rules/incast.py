@@ -8,6 +8,7 @@ import numpy as np
 
 from fabricmon.diagnose.fabric.graph import SinkKind
 from fabricmon.diagnose.fabric.groups import single_destination
+from fabricmon.diagnose.past.levels import LONG
 from fabricmon.model.incident import Finding, IncidentKind, Severity, Verdict
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 _CROWD = 0.3
 """Held time, in ports, behind a port that is not seen full: polls may be longer than bursts."""
+_STANDS = 0.5
+"""How far queue and marks must have risen to say the same."""
 
 
 class Incast:
@@ -54,7 +57,7 @@ class Incast:
                 row = single_destination(view, sink.row)
             if sink.kind is not SinkKind.BUSY or row is None or not _stands_out(view, row):
                 continue
-            if view.use[row] >= view.config.busy or sink.mass >= _CROWD:
+            if view.use[row] >= view.config.busy or sink.mass >= _CROWD or _stands(view, row):
                 found.append(self._finding(view, sink, row))
         return found
 
@@ -80,6 +83,12 @@ class Incast:
 
 def _known(view: FabricView, row: int, signal: str) -> bool:
     return bool(np.isfinite(view.levels.now(signal)[row]))
+
+
+def _stands(view: FabricView, row: int) -> bool:
+    """Whether a marked queue stands in the port: senders that slow down leave some of it idle."""
+    full = np.fmax.reduce(view.polls("tx_use", LONG)[:, row]) >= view.config.busy
+    return bool(full and view.queue[row] >= _STANDS and view.marks[row] >= _STANDS)
 
 
 def _stands_out(view: FabricView, row: int) -> bool:

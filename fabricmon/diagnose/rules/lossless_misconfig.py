@@ -29,6 +29,8 @@ _PRESSURE = 0.1
 """Held time, in ports, from which a full port counts as congested."""
 _CROWD = 0.3
 """Held time, in ports, from which a queue stands whatever its depth was when it was read."""
+_BUSIER = 0.1
+"""Rise in use from which a port that is not full may still be where a queue stands."""
 _STRAY = 0.02
 """Share of bytes outside the lossless class that a fabric made for it does not exceed."""
 _UNHEARD = 0.05
@@ -42,8 +44,9 @@ class LosslessMisconfig:
 
     kind: ClassVar[str] = IncidentKind.LOSSLESS_MISCONFIG
     signature: ClassVar[str] = (
-        "pfc-off: a switch drops lossless packets and never sends a pause. pfc-one-sided: a port "
-        "is asked to pause and goes on sending, its peer drops. lossless-drops: drops in the "
+        "pfc-off: a switch, or one port of it, drops lossless packets and never sends a pause. "
+        "pfc-one-sided: a port is asked to pause and goes on sending, its peer drops. "
+        "lossless-drops: drops in the "
         "lossless class although pauses work. ecn-silent, ecn-late: a full queue at a switch that "
         "marks nothing, or next to nothing, while others mark. global-pause: 802.3x pause where "
         "PFC is in use. wrong-priority: a host sends outside the lossless class of its job-mates. "
@@ -103,8 +106,11 @@ class LosslessMisconfig:
                 continue
             shown = _worst(rows, lossless.drops)
             # a drop where pauses are sent is not another class's: those do not pause
-            cause = view.cause(shown[0], 0.85 if lossless.asked[shown[0]] > 0 else 0.6)
-            yield self._dropped(view, lossless, "lossless-drops", cause, shown, rows)
+            asks = bool(lossless.asked[shown[0]] > 0)
+            never = not asks and bool(lossless.ingress_drops[shown[0]] > 0)
+            cause = view.cause(shown[0], 0.85 if asks else 0.7 if never else 0.6)
+            reason = "pfc-off" if never else "lossless-drops"
+            yield self._dropped(view, lossless, reason, cause, shown, rows)
 
     def _losing_unseen(self, view: FabricView, lossless: Lossless) -> Iterable[Finding]:
         """Devices that pause nobody while hosts behind their full ports miss packets."""
@@ -199,6 +205,8 @@ class LosslessMisconfig:
         for sink in view.sinks:
             for row in _full_ports(view, sink):
                 if not marks_known[row] or share[row] >= _MARKS_EXPECTED:
+                    continue
+                if not _must_queue(view, row, share):
                     continue
                 others = marks_known & (view.shape.node != view.shape.node[row])
                 if wanted or (share[others] >= _MARKS_ELSEWHERE).any():
@@ -326,6 +334,15 @@ def _stray(view: FabricView, row: int, outside: NDArray[np.float64]) -> Evidence
     port, unit = view.table.ids[row], "share outside the lossless class"
     share = float(outside[row])
     return Evidence("queue_tx_bytes", port.device, port.port, share, unit, "0, as its peers")
+
+
+def _must_queue(view: FabricView, row: int, share: NDArray[np.float64]) -> bool:
+    """Whether it is this port's queue that stands: full, or busier than usual where none marks."""
+    if view.use[row] >= view.config.busy:
+        return True
+    own = view.shape.rows_of(int(view.shape.node[row]))
+    marks = bool((share[own] >= _MARKS_ELSEWHERE).any())
+    return bool(view.use[row] - view.usual_use[row] >= _BUSIER) and not marks
 
 
 def _full_ports(view: FabricView, sink: Sink) -> list[int]:

@@ -34,13 +34,13 @@ _ENDS = {IncidentKind.INCAST, IncidentKind.SLOW_RECEIVER, IncidentKind.PFC_STORM
 """Kinds whose cause is the port towards a host at which chains of waiting end."""
 _WAYS = {IncidentKind.PATH_IMBALANCE, IncidentKind.DEGRADED_LINK}
 """Kinds whose cause is a way through the fabric: no host is sent more, or takes less, for it."""
-_GUESS = 0.65
+GUESS = 0.65
 """A claim below this confidence never takes the place of a surer one."""
 
 
 def _order(finding: Finding) -> tuple[bool, int, float, int]:
     rank = _RANK.get(finding.kind, len(_RANK))
-    return (finding.confidence < _GUESS, rank, -finding.confidence, -len(finding.victims))
+    return (finding.confidence < GUESS, rank, -finding.confidence, -len(finding.victims))
 
 
 def same_place(a: Cause, b: Cause) -> bool:
@@ -85,7 +85,7 @@ def _apart(standing: Finding, finding: Finding) -> bool:
     """Whether neither can be what the other one does; whoever waits for both is shared."""
     if finding.kind in _ENDS:
         return standing.kind in _ENDS | _WAYS
-    return finding.kind in _WAYS and standing.kind in _ENDS and finding.confidence >= _GUESS
+    return finding.kind in _WAYS and standing.kind in _ENDS and finding.confidence >= GUESS
 
 
 def _with_candidates(standing: Finding, other: Finding, most: int) -> Finding:

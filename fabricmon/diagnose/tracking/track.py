@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fabricmon.diagnose.tracking.arbiter import same_place
+from fabricmon.diagnose.tracking.arbiter import GUESS, same_place
 from fabricmon.diagnose.tracking.belief import believed
 from fabricmon.diagnose.tracking.written import Written
 from fabricmon.model.incident import (
@@ -35,6 +35,15 @@ if TYPE_CHECKING:
     from fabricmon.model.ports import PortTable
 
 _BY_PORT = ("_risen", "_stalled", "_victim")
+_SHOWN_UNDER = {
+    IncidentKind.INCAST,
+    IncidentKind.OVERSUBSCRIPTION,
+    IncidentKind.PATH_IMBALANCE,
+    IncidentKind.UNCLASSIFIED,
+}
+"""Congestion that brings a wrong setting to light."""
+_DROPS = {"pfc-off", "pfc-one-sided", "lossless-drops"}
+"""Reasons that were counted: congestion control ends the drops and not what is wrong."""
 _REMEMBERED = 2048
 """Ticks of which a track knows whether they had a claim: more than any setting looks back."""
 
@@ -197,9 +206,17 @@ class Track:
         for (kind, _), weight in self._kinds.items():
             total[kind] += weight
         best = max(total, key=lambda kind: total[kind])
+        if best in _SHOWN_UNDER and self._drops():
+            best = IncidentKind.LOSSLESS_MISCONFIG
         reasons = {reason: w for (kind, reason), w in self._kinds.items() if kind is best}
         share = total[best] / sum(total.values())
         return best, max(reasons, key=lambda reason: reasons[reason]), share
+
+    def _drops(self) -> bool:
+        """Whether a lossless class that drops was claimed, for sure, and more than once."""
+        kind = IncidentKind.LOSSLESS_MISCONFIG
+        lost = sum(w for (k, reason), w in self._kinds.items() if k is kind and reason in _DROPS)
+        return lost > 1.0 and self._sure[kind] / self._times[kind] >= GUESS
 
     def open(self, fabric: str, config: DiagnoseConfig, view: FabricView) -> Incident:
         """The track has become an incident."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 from support.fabrics import Run, leaf_spine
 
@@ -9,6 +11,7 @@ from fabricmon.model.incident import IncidentKind
 from fabricmon.model.topology import PortId
 
 DOWN = PortId("leaf0", "d0")
+CABLE = [DOWN, PortId("h0-0", "nic")]
 
 
 def _flaps(run: Run, times: int, counted_after: int) -> set[IncidentKind]:
@@ -31,3 +34,27 @@ def test_a_down_counts_once_whenever_the_device_counts_it(counted_after: int) ->
     run.ticks(40)
     assert IncidentKind.FLAPPING_LINK not in _flaps(run, 1, counted_after)
     assert IncidentKind.FLAPPING_LINK in _flaps(run, 1, counted_after)
+
+
+def _silences(run: Run, lost: float) -> set[IncidentKind]:
+    """Three silences of one poll each, at a port whose state and downs nobody tells."""
+    unknown = {
+        "oper_up": dict.fromkeys(CABLE, math.nan),
+        "link_downed": dict.fromkeys(CABLE, math.nan),
+    }
+    quiet = {name: dict.fromkeys(CABLE, 0.0) for name in ("tx_use", "rx_use")}
+    found: set[IncidentKind] = set()
+    for poll in range(24):
+        values = unknown | {"retransmits": {PortId("h1-0", "nic"): lost}}
+        found |= {i.kind for i in run.tick(values | quiet if poll % 8 == 4 else values).open}
+    return found
+
+
+def test_a_port_that_rests_by_itself_proves_nothing_by_its_silence() -> None:
+    """Where something is lost, a silence is a break, unless the port was silent without loss."""
+    busy, rests = Run(leaf_spine()), Run(leaf_spine())
+    busy.ticks(40)
+    rests.ticks(40)
+    assert IncidentKind.FLAPPING_LINK in _silences(busy, 50.0)
+    assert IncidentKind.FLAPPING_LINK not in _silences(rests, 0.0)
+    assert IncidentKind.FLAPPING_LINK not in _silences(rests, 50.0)

@@ -195,6 +195,48 @@ def test_a_full_queue_that_is_not_marked_is_ecn_set_wrong() -> None:
     assert off.kind is IncidentKind.INCAST
 
 
+def test_a_queue_that_is_marked_makes_an_incast_of_a_port_that_is_not_quite_full() -> None:
+    """Senders that heed the marks leave a little of the port idle, and few are held back."""
+    values = {
+        "stall": {FEED: 0.1},
+        "queue_depth_bytes": {SINK: 250_000},
+        "ecn_marked_packets": {SINK: 500_000.0},
+    }
+    run = calm(leaf_spine())
+    for poll in range(12):
+        run.tick(values | {"tx_use": {SINK: 0.95 if poll % 2 else 0.75}})
+    found = only(run, values | {"tx_use": {SINK: 0.95}}, 1)
+    assert found.kind is IncidentKind.INCAST
+    assert found.cause is not None
+    assert (found.cause.device, found.cause.port) == SINK
+
+
+def test_a_switch_that_marks_is_not_blamed_for_a_queue_that_may_stand_elsewhere() -> None:
+    """Who waits for a port that is not full may wait for its neighbour, which marks."""
+    values = {
+        "tx_use": {SINK: 0.2, PortId("leaf0", "d1"): 0.85},
+        "stall": INCAST["stall"],
+        "queue_depth_bytes": {SINK: 250_000, PortId("leaf0", "d1"): 250_000},
+        "ecn_marked_packets": {PortId("leaf0", "d1"): 500_000.0},
+    }
+    found = calm(leaf_spine(intent=ROCE)).ticks(8, values).open
+    assert IncidentKind.LOSSLESS_MISCONFIG not in {incident.kind for incident in found}
+
+
+def test_congestion_does_not_outvote_the_drops_it_brought_to_light() -> None:
+    """Congestion control ends the drops of a port without PFC; the incast goes on."""
+    ingress = PortId("leaf0", "u0")
+    more = {"tx_pfc_frames": {PortId("leaf0", "u1"): 500.0}}
+    run = calm(leaf_spine(intent=ROCE))
+    heeds = {"stall": {**INCAST["stall"], PortId("spine1", "p0"): 0.3}}
+    marked = INCAST | more | heeds | {"ecn_marked_packets": {SINK: 500_000.0}}
+    run.ticks(3, marked | {"rx_discards": {ingress: 5_000.0}})
+    found = only(run, marked, 20)
+    assert (found.kind, found.reason) == (IncidentKind.LOSSLESS_MISCONFIG, "pfc-off")
+    assert found.cause is not None
+    assert (found.cause.device, found.cause.port) == ingress
+
+
 def test_drops_without_any_pause_sent_are_pfc_off_at_the_device() -> None:
     """Lossless drops at a switch that never pauses anybody."""
     drops = {"queue_discards": {SINK: 5_000.0}, "tx_discards": {SINK: 5_000.0}}
@@ -294,13 +336,14 @@ def beat(late: str | None, tick: int, period: int) -> dict[str, dict[PortId, flo
     return {"tx_use": use}
 
 
-def test_a_job_that_waits_for_one_host_is_not_the_fabric() -> None:
-    """The host that sends last is named, the verdict is not-fabric."""
+@pytest.mark.parametrize(("usual", "longer"), [(6, 9), (11, 18)])
+def test_a_job_that_waits_for_one_host_is_not_the_fabric(usual: int, longer: int) -> None:
+    """The host that sends last is named, also where few iterations fit into what is looked at."""
     run = Run(leaf_spine(jobs=job_of()))
-    for tick in range(90):
-        assert not run.tick(beat(None, tick, 6)).open
-    for tick in range(40):
-        diagnosis = run.tick(beat("h1-2", tick, 9))
+    for tick in range(121):
+        assert not run.tick(beat(None, tick, usual)).open
+    for tick in range(2 * longer):
+        diagnosis = run.tick(beat("h1-2", tick, longer))
     (found,) = diagnosis.open
     assert (found.kind, found.verdict) == (IncidentKind.COLLECTIVE_STALL, Verdict.NOT_FABRIC)
     assert found.cause is not None
@@ -324,6 +367,40 @@ def test_who_stops_or_starts_last_is_no_reason_for_a_stall() -> None:
     assert not any(run.tick({"tx_use": rest}).open for _ in range(24))
     again = [run.tick(beat("h1-2" if tick < 18 else None, tick, 6)).open for tick in range(60)]
     assert not any(again)
+
+
+def test_those_after_a_late_rank_in_a_ring_do_not_hide_it() -> None:
+    """Rank k after the late one has k parts of its predecessors to send before it waits, too."""
+    run = Run(leaf_spine(jobs=job_of()))
+    hosts = [PortId(host, "nic") for host in job_of()[0].hosts]
+
+    def ring(tick: int, waits: int) -> dict[str, dict[PortId, float]]:
+        phase = tick % (5 + waits)
+        early = [0.06 * rank if phase == 1 and waits else 0.0 for rank in range(8)]
+        late = [0.5 - 0.06 * rank if waits else 0.5 for rank in range(8)]
+        last = phase == 2 + waits
+        use = [
+            0.01 + e + (0.4 if phase == 1 + waits else w if last else 0.0)
+            for e, w in zip(early, late, strict=True)
+        ]
+        return {"tx_use": dict(zip(hosts, use, strict=True))}
+
+    for tick in range(90):
+        assert not run.tick(ring(tick, 0)).open
+    for tick in range(48):
+        diagnosis = run.tick(ring(tick, 3))
+    (found,) = diagnosis.open
+    assert found.kind is IncidentKind.COLLECTIVE_STALL
+
+
+def test_what_goes_on_at_the_hosts_of_a_job_that_stopped_is_no_stall() -> None:
+    """Some other traffic, at a tenth of the job's, is not alike on all hosts."""
+    run = Run(leaf_spine(jobs=job_of()))
+    for tick in range(90):
+        run.tick(beat(None, tick, 6))
+    hosts = [PortId(host, "nic") for host in job_of()[0].hosts]
+    some = {port: 0.035 + 0.01 * (place % 3) for place, port in enumerate(hosts)}
+    assert not any(run.tick({"tx_use": some}).open for _ in range(60))
 
 
 def test_an_impossible_rate_is_a_broken_counter() -> None:
