@@ -65,7 +65,9 @@ class LosslessMisconfig:
     limits: ClassVar[str] = (
         "Where devices do not tell their settings, wrong ones show only under load. ECN needs mark "
         "counters, wrong-priority needs counters per queue. Where discards are counted per port "
-        "only, other classes count too."
+        "only, other classes count too. Where the port that drops is not read, a switch without "
+        "PFC is told by the hosts that miss packets and a deaf port by its own counters; too "
+        "little headroom, late marks and a wrong priority show only as the incast above them."
     )
 
     def findings(self, view: FabricView) -> Sequence[Finding]:
