@@ -135,6 +135,16 @@ async def test_the_page_lives_with_the_ticks(context: Context, tmp_path: Path) -
         await page.until(has("no answer"))
 
 
+async def test_a_follower_of_a_cluster_says_who_leads(context: Context, tmp_path: Path) -> None:
+    """What another worker judges is on its page, and this page names the worker."""
+    async with opened(context, tmp_path, leaf_spine(2, 2, 2)) as (site, page):
+        site.state.led = {"pod1": "east", "pod2": ""}
+        await page.goto(site.url)
+        await page.until(has("Worker east of the cluster judges pod1"))
+        assert "No worker of the cluster judges pod2 now." in await page.text()
+        assert "Waiting for the first poll" not in await page.text()
+
+
 async def test_the_past_can_be_scrubbed(context: Context, tmp_path: Path) -> None:
     """The slider shows any tick that is kept, and leads back to now."""
     async with opened(context, tmp_path, leaf_spine(2, 2, 2)) as (site, page):
