@@ -14,9 +14,10 @@ if TYPE_CHECKING:
     from fabricmon.formats.base import Bad
 
 _START = "NIC statistics:"
-_HEADING = re.compile(r"^(?:#|=+|\$ .*ethtool -S)?\s*(?P<name>[\w.-]+)\s*:?\s*=*$")
+_HEADING = re.compile(r"(?:#|=+|\$ .*ethtool -S)?\s*(?P<name>[\w.-]+)\s*:?\s*=*$")
 _COMMAND = re.compile(r"ethtool\s+(?:-S|--statistics)\s+(?P<name>[\w.-]+)")
-_VALUE = re.compile(r"^\s+(?P<name>[^:]+(?:\[\d+\])?(?:::?[^:\s]+)*?):\s*(?P<value>-?\d+)\s*$")
+_NAME = re.compile(r"[^:]+(?:::?[^:\s]+)*")
+_NUMBER = re.compile(r"-?\d+")
 
 
 def sniff(head: bytes) -> bool:
@@ -33,19 +34,27 @@ def interfaces(
     inside = False
     for number, line in enumerate(lines, 1):
         text = line.rstrip()
-        value = _VALUE.match(text)
+        value = _value(text)
         if text.strip() == _START:
             if fields:
                 yield name, fields
             name, fields, inside, heading = heading, {}, True, ""
         elif value is not None and inside:
-            fields[f"ethtool/{value['name'].strip()}"] = value["value"]
+            fields[f"ethtool/{value[0]}"] = value[1]
         elif found := (_COMMAND.search(text) or _HEADING.match(text)):
             heading = found["name"]
         elif text:
             bad(BadRecord(file, number, f"no statistic: {text[:80]!r}"))
     if fields:
         yield name, fields
+
+
+def _value(text: str) -> tuple[str, str] | None:
+    """Name and number of an indented line `name: number`; None for any other."""
+    name, colon, number = text.rpartition(":")
+    name, number = name.strip(), number.strip()
+    told = colon and text[0].isspace() and _NAME.fullmatch(name) and _NUMBER.fullmatch(number)
+    return (name, number) if told else None
 
 
 def owner(file: str, interface: str) -> tuple[str, str]:
