@@ -71,7 +71,8 @@ class Diagnoser:
     ) -> Diagnosis:
         """Judge the tick that was just pushed to `window`."""
         every, tracker = self._begun()
-        self._past.levels.update(window, self._touched())
+        touched = self._touched()
+        self._past.levels.update(window, touched)
         view = FabricView(
             config=self.config,
             window=window,
@@ -82,7 +83,7 @@ class Diagnoser:
             past=self._past,
         )
         self._past.memory.before(view)
-        self._past.pace.update(view)
+        self._past.pace.update(view, touched)
         claims = [finding for rule in every for finding in self._ask(rule, view)]
         standing = arbitrate(claims, self.config.max_causes)
         findings = [complete(finding, view) for finding in standing]

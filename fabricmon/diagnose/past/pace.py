@@ -31,7 +31,8 @@ LEARN = 24
 """Polls of a job before anything is said of it."""
 _QUIET = 0.005
 _SLOWED = 0.7
-"""Share of its usual traffic below which a job counts as slow."""
+"""Share of its usual traffic below which a job that stays there counts as slow: a span that holds
+one iteration less than another shows less for a while."""
 _SEEN = 12
 """Lags that must be known of the past."""
 
@@ -83,6 +84,7 @@ class Beat:
         self._paces = np.full(KEPT, np.nan)
         self._slow = np.zeros(KEPT, np.bool_)
         """Polls in which the job ran slower than usual: they do not teach what is usual."""
+        self._ill = False
 
     def save(self) -> tuple[int, dict[str, NDArray[Any]]]:
         """Polls seen, and what they showed."""
@@ -105,8 +107,12 @@ class Beat:
         self._lags, self._slow = arrays["lags"][:, order], arrays["slow"]
         self._paces = arrays["paces"]
 
-    def push(self, sent: NDArray[np.float32]) -> None:
-        """Take float32[C], the share of its link each card used in this poll."""
+    def push(self, sent: NDArray[np.float32], *, ill: bool) -> None:
+        """Take float32[C], the share of its link each card used in this poll.
+
+        `ill`: an incident touches the job, so that it does not teach what is usual.
+        """
+        self._ill = ill
         total = np.bincount(self._host, sent, len(self._per_host))
         self._sent[self._polls % KEPT] = total / self._per_host
         self._slow[self._polls % KEPT] = False
@@ -137,7 +143,7 @@ class Beat:
         recent = share[-span:, works].mean(axis=0)
         pace = float(np.median(recent))
         self._paces[(self._polls - 1) % KEPT] = pace
-        if pace < _SLOWED:
+        if self._ill or np.all(self._recent(self._paces, 0, SPAN // 2) < _SLOWED):
             self._slow[(self._polls - 1 - np.arange(SPAN // 2)) % KEPT] = True
             self._lags[(self._polls - 1 - np.arange(SPAN)) % KEPT] = np.nan
         else:
@@ -234,8 +240,8 @@ class Pace:
                 pace._beats[name] = beat
         return pace
 
-    def update(self, view: FabricView) -> None:
-        """Take this tick of every job."""
+    def update(self, view: FabricView, touched: NDArray[np.intp]) -> None:
+        """Take this tick of every job; `touched` rows are in an incident."""
         if view.shape is not self._shape:
             self._shape = view.shape
             self._adopt(view)
@@ -243,7 +249,7 @@ class Pace:
         told = view.shape.at_peer(view.window.now("rx_use"))
         sent = np.where(np.isnan(view.levels.now("tx_use")), told, own)
         for beat in self._beats.values():
-            beat.push(sent[beat.cards])
+            beat.push(sent[beat.cards], ill=bool(np.isin(beat.cards, touched).any()))
 
     def lags(self) -> dict[str, Lag]:
         """Every job that is known well enough."""

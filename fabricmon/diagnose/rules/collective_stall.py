@@ -94,7 +94,7 @@ class CollectiveStall:
         """
         if len(lag.rows) < 4 or lag.pace > _SLOWER or _stopped(lag):
             return None
-        margin, beyond = (1.15, 1.15) if sure else (1.5, 2.0)
+        margin, beyond = (1.15, 1.15) if sure else (2.0, 2.0)
         known = np.fmax(lag.past, _BEHIND / margin)
         against = lag.lag / known if sure else lag.lag  # ranks of a tree differ in what is usual
         order = np.argsort(-against, kind="stable")
