@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from fabricmon.formats import gnmi_json, gnmi_text
 from fabricmon.formats.base import BadRecord
-from fabricmon.formats.line_forms import LineForms, Lines
+from fabricmon.formats.line_forms import LineForms
 from fabricmon.formats.line_trace import Trace
+from fabricmon.formats.lines import Lines
 
 if TYPE_CHECKING:
     from fabricmon.formats.base import Bad

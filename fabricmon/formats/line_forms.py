@@ -13,16 +13,17 @@ from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import orjson
 
-from fabricmon.formats import numerals
-from fabricmon.formats.numerals import MAX_DIGITS, PAD, spans
+from fabricmon.formats.line_order import LineOrder
+from fabricmon.formats.lines import Found
+from fabricmon.formats.numerals import spans
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
+    from fabricmon.formats.lines import Lines
     from fabricmon.formats.series import Samples
 
 IGNORED, TIME, LABEL, LEVEL = -1, -2, -3, -4
@@ -91,83 +92,6 @@ class _Table:
         self._pending = []
 
 
-class _Found(NamedTuple):
-    """Numbers of lines: int64[M] each."""
-
-    line: NDArray[np.int64]
-    number: NDArray[np.int64]
-    """Its index among all numbers of `Lines`."""
-    part: NDArray[np.int64]
-    """What it is."""
-
-    def some(self, which: NDArray[np.bool_]) -> _Found:
-        return _Found(self.line[which], self.number[which], self.part[which])
-
-
-class Lines:
-    """Some lines, their numbers, and the form of each."""
-
-    def __init__(self, data: bytes | memoryview) -> None:
-        """`data` ends with a line end."""
-        self.data = data = b"".join((PAD, data))
-        self.holed = b"\x00" in data
-        text = self._text = np.frombuffer(data, np.uint8)
-        self.numerals = numerals.find(text)
-        self.keys = numerals.blanked(text, self.numerals).split(b"\n")[len(PAD) : -1]
-        self._ends = np.flatnonzero(text == 10)[len(PAD) :]
-        line = np.searchsorted(self._ends, self.numerals.start)
-        self.count = np.bincount(line, minlength=len(self.keys))
-        self.first = np.cumsum(self.count) - self.count
-        self.forms = np.full(len(self.keys), -1, np.int32)
-        """-1 for a line that is of no known form."""
-        nothing = np.empty(0, np.int64)
-        self.found = _Found(nothing, nothing, nothing)
-        """The numbers of lines whose forms were known at first."""
-
-    def __len__(self) -> int:
-        return len(self.keys)
-
-    def unknown(self) -> list[int]:
-        """The lines of no known form."""
-        found: list[int] = np.flatnonzero(self.forms < 0).tolist()
-        return found
-
-    def forget(self, line: int) -> None:
-        """A line is not what it looks like."""
-        self.forms[line] = -1
-
-    def text(self, line: int) -> bytes:
-        """One line, without its end."""
-        begin = int(self._ends[line - 1]) + 1 if line else len(PAD)
-        return self.data[begin : int(self._ends[line])]
-
-    def numbers(self, line: int) -> list[bytes]:
-        """The numbers of a line, as they are written."""
-        which = slice(int(self.first[line]), int(self.first[line] + self.count[line]))
-        ends = self.numerals.end[which].tolist()
-        starts = self.numerals.start[which].tolist()
-        return [self.data[a:b] for a, b in zip(starts, ends, strict=True)]
-
-    def beyond_int64(self, number: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which numbers may be above 2^63."""
-        start, end = self.numerals.start[number], self.numerals.end[number]
-        return (end - start == MAX_DIGITS) & (self._text[start] == ord("9"))
-
-    def level(self, number: int) -> object:
-        """A number as JSON or influx lines hold it: what stands in quotes is a text."""
-        start, end = int(self.numerals.start[number]), int(self.numerals.end[number])
-        text = self.data[start:end]
-        quoted = self.data[start - 1] in b'"' or self.data[end] in b"iu"
-        return text.decode() if quoted else orjson.loads(text)
-
-    def read(self, number: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """These numbers, which are whole (what -1 gives is for the caller to leave out)."""
-        if not len(self.numerals.start):
-            return np.zeros(len(number), np.uint64)
-        start, end = self.numerals.start[number], self.numerals.end[number]
-        return numerals.integers(self.data, start, end)
-
-
 class LineForms:
     """The forms of all lines seen so far."""
 
@@ -178,12 +102,13 @@ class LineForms:
     def forget(self) -> None:
         """All of them."""
         self._ids: dict[bytes, int] = {}
+        self._keys: list[bytes] = []
+        self._order = LineOrder(self._keys)
         self._next: list[int] = []  # the form of the same text with other labels
         self._variants: dict[bytes, int] = {}
         self._text = 0
         self._numbers, self._constants = _Table(), _Table()
         self._absent: list[int] = []
-        self._sizes: list[int] = []  # of the texts
         self._used = np.empty(0, np.bool_)  # seen since `tidy`
         self._lacking = False
         self._labelled: set[int] = set()
@@ -203,9 +128,9 @@ class LineForms:
             if count > _MAX_VARIANTS or other not in self._labelled:
                 return
         else:
-            self._text += len(key)
+            self._text += 2 * len(key)  # as a key, and as it stood last
         number = self._ids[key] = len(self._absent)
-        self._sizes.append(len(key))
+        self._keys.append(key)
         self._next.append(other)
         self._absent.append(form.absent)
         self._lacking = self._lacking or form.absent > 0
@@ -217,9 +142,9 @@ class LineForms:
     def tidy(self) -> None:
         """Forget all if little of it was seen since the last call; to be called now and then."""
         self._mark_new()
-        seen = int(np.array(self._sizes, np.int64)[self._used].sum())
+        seen = sum(len(self._keys[form]) for form in np.flatnonzero(self._used).tolist())
         self._used[:] = False
-        if self._text > _LITTLE_TEXT and 2 * seen < self._text:
+        if self._text > _LITTLE_TEXT and 4 * seen < self._text:
             self.forget()
 
     def _mark_new(self) -> None:
@@ -236,7 +161,8 @@ class LineForms:
         self._numbers.settle()
         self._constants.settle()
         self._mark_new()
-        forms = np.fromiter(map(self._ids.get, lines.keys, repeat(-1)), np.int32, len(lines))
+        self._order.grow(self._numbers.first, self._numbers.size)
+        forms = self._look_up(lines)
         known = forms >= 0
         known[known] = self._numbers.size[forms[known]] == lines.count[known]
         forms[~known] = -1
@@ -251,12 +177,22 @@ class LineForms:
         self._used[forms[forms >= 0]] = True
         forms[found.line[odd]] = -1
 
-    def _parts(self, lines: Lines, which: NDArray[np.int64]) -> _Found:
+    def _look_up(self, lines: Lines) -> NDArray[np.int32]:
+        """The form of each line's text: as it was in this place last time, or by its text."""
+        order = self._order
+        guess = order.guess(len(lines))
+        if len(guess) and order.recall(lines, guess):
+            return guess
+        forms = np.fromiter(map(self._ids.get, lines.keys, repeat(-1)), np.int32, len(lines))
+        order.follow(lines, forms, guess)
+        return forms
+
+    def _parts(self, lines: Lines, which: NDArray[np.int64]) -> Found:
         """The numbers of some lines, whose forms are known."""
         size = lines.count[which]
         number = spans(lines.first[which], size)
         part = spans(self._numbers.first[lines.forms[which]], size)
-        return _Found(np.repeat(which, size), number, part)
+        return Found(np.repeat(which, size), number, part)
 
     def _choose(self, lines: Lines) -> None:
         """Of the forms of one text, the one whose labels a line has."""

@@ -169,6 +169,30 @@ def blanked(text: NDArray[np.uint8], numerals: Numerals) -> bytes:
     return blank.tobytes().translate(None, b"\x00")
 
 
+def taken_out(
+    text: NDArray[np.uint8], start: NDArray[np.int64], end: NDArray[np.int64]
+) -> tuple[bytes, bool]:
+    """The text with zeros in these places, and whether each was a `whole` integer as `find` has it.
+
+    None is longer than MAX_DIGITS.
+    """
+    zero, length = text.copy(), end - start
+    words = np.ndarray(len(zero) - 7, "<u8", zero.data, strides=(1,))
+    # What is long is three words, which may overlap; the rest goes byte by byte.
+    long = length >= 8
+    first, last = start[long], end[long] - 8
+    at = np.concatenate([first, np.minimum(first + 8, last), last])
+    word = words[at] ^ np.uint64(0x3030303030303030)
+    good = not (
+        (word | (word + np.uint64(0x7676767676767676))) & np.uint64(0x8080808080808080)
+    ).any()
+    words[at] = 0
+    at = spans(start[~long], length[~long])
+    good &= bool((zero[at] - np.uint8(48) < 10).all())
+    zero[at] = 0
+    return zero.tobytes(), good and not ((text[start] == 48) & (length > 1)).any()
+
+
 def spans(first: NDArray[np.int64], length: NDArray[np.int64]) -> NDArray[np.int64]:
     """`first[i]`, `first[i]` + 1, … `length[i]` of them, for one i after the other."""
     ends = np.cumsum(length)

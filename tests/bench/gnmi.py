@@ -231,7 +231,6 @@ import grpc
 from fabricmon.formats.gnmi_proto import messages
 notifications, updates = int(sys.argv[1]), int(sys.argv[2])
 g = messages()
-names = NAMES
 answers = []
 for n in range(256):
     m = g.SubscribeResponse()
@@ -241,7 +240,7 @@ for n in range(256):
     m.update.prefix.elem[1].key["name"] = f"Ethernet{n % 64}"
     for i in range(updates):
         u = m.update.update.add()
-        u.path.elem.add(name=names[i % len(names)])
+        u.path.elem.add(name=NAMES[i % len(NAMES)])
         u.val.uint_val = 7_000_000_000 + n * 1000 + i
     answers.append(m)
 sync = g.SubscribeResponse(sync_response=True).SerializeToString()
@@ -267,7 +266,7 @@ server.wait_for_termination()
 SERVER = f"NAMES, T0 = {COUNTERS!r}, {T0}\n{SERVER}"
 
 PYGNMI = """
-import sys, time
+import os, sys, time
 from pygnmi.client import gNMIclient, telemetryParser
 port, wanted = int(sys.argv[1]), int(sys.argv[2])
 ask = {"subscription": [{"path": "interfaces/interface/state/counters", "mode": "sample",
@@ -284,12 +283,11 @@ with gNMIclient(target=("127.0.0.1", port), insecure=True) as client:
         if seen >= wanted:
             break
     print(seen / (time.process_time() - begun), flush=True)
-import os
 os._exit(0)
 """
 
 PLAIN = """
-import sys, time
+import os, sys, time
 import grpc
 from fabricmon.formats.gnmi_proto import messages
 port, wanted = int(sys.argv[1]), int(sys.argv[2])
@@ -312,7 +310,6 @@ for message in call(iter([request])):
     if seen >= wanted:
         break
 print(seen / (time.process_time() - begun), flush=True)
-import os
 os._exit(0)
 """
 

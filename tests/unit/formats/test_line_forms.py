@@ -92,15 +92,22 @@ def both(*documents: Any) -> tuple[Read, GnmiDecoder]:
 
 def values(result: Read) -> list[tuple[str, int, int, float]]:
     """Column, queue, time and value of all samples, in order."""
+    return [sample[1:] for sample in placed(result)]
+
+
+def placed(result: Read) -> list[tuple[str, str, int, int, float]]:
+    """Port, column, queue, time and value of all samples, in order."""
     table = result.recorder.table
     chunk = result.recorder.samples.take()
+    ports = [port for _, port in table.layout._names]
     names = {number: column for column, number in table.layout._by_value.items()}
     out = []
     for at in range(len(chunk)):
         column = names[int(chunk.column[at])]
         raw = chunk.raw[at : at + 1]
         level = raw.view(np.float64)[0] if column.counter.is_gauge else int(raw[0])
-        out.append((column.counter.id, column.queue, int(chunk.time_ns[at] - T0), level))
+        time = int(chunk.time_ns[at] - T0)
+        out.append((ports[chunk.port[at]], column.counter.id, column.queue, time, level))
     return out
 
 
@@ -222,3 +229,87 @@ def test_decimals_are_numbers() -> None:
     ]
     result, _ = both(*messages)
     assert values(result) == [("rx_power_dbm", -1, k, (-231 - k) / 100) for k in range(3)]
+
+
+class Forbidden(dict[bytes, int]):
+    """Texts that must not be looked up."""
+
+    def get(self, *_: object) -> int:
+        """Never to be called."""
+        raise AssertionError("looked up")
+
+
+def cycle(k: int, *numbers: object) -> list[dict[str, Any]]:
+    """What one sample of a device is: a line for each value."""
+    return [
+        event(T0 + k, {IN: number}, interface_name=f"e{port}")
+        for port, number in enumerate(numbers)
+    ]
+
+
+def fed(decoder: GnmiDecoder, documents: list[dict[str, Any]]) -> None:
+    """Lines that come together."""
+    lines = [json.dumps(one, separators=(",", ":")).encode() + b"\n" for one in documents]
+    decoder.feed(b"".join(lines), T0)
+
+
+def test_what_always_comes_in_one_order_is_not_looked_up() -> None:
+    """Once a source has repeated itself its lines are known by their place; counts may grow."""
+    result, decoder = both()
+    for k in range(4):
+        fed(decoder, cycle(k, 5 + k, 10**12 + k, 0, 88 + k))
+    texts, decoder.forms._ids = decoder.forms._ids, Forbidden(decoder.forms._ids)
+    fed(decoder, cycle(4, 9, 10**12 + 4, 0, 99))
+    fed(decoder, cycle(5, 10, 10**12 + 5, 1, 100))
+    decoder.forms._ids = texts
+    fed(decoder, cycle(6, 11, 10**12 + 6, 2, 101)[::-1])
+    assert [value for *_, value in sorted(values(result), key=lambda one: (one[2], one[3]))] == [
+        value
+        for k, low in enumerate((5, 6, 7, 8, 9, 10, 11))
+        for value in sorted((low, 10**12 + k, max(0, k - 4), (88, 89, 90, 91, 99, 100, 101)[k]))
+    ]
+
+
+odd = st.sampled_from([0.5, -3, "007", "7", True, None, 10**19, "max"])
+likely = st.tuples(*(st.integers(10**n, 10 ** (n + 1) - 1) for n in range(1, 6))).map(list)
+unlikely = st.lists(st.one_of(st.integers(0, 10**19), odd), min_size=5, max_size=5)
+counts = st.one_of(likely, likely, unlikely)
+
+
+@given(st.lists(st.tuples(counts, st.permutations(range(5)), st.booleans()), max_size=8))
+def test_lines_in_any_order_say_the_same(
+    cycles: list[tuple[list[object], list[int], bool]],
+) -> None:
+    """Foretold or not: numbers that grow, shrink or are none, lines that change places."""
+    result, decoder = both()
+    for k in range(4):
+        fed(decoder, cycle(k, 10, 200, 3000, 40000, 500000))
+    placed(result)
+    expected = []
+    for k, (numbers, order, shuffled) in enumerate(cycles):
+        lines = cycle(k + 4, *numbers)
+        lines = [lines[at] for at in order] if shuffled else lines
+        fed(decoder, lines)
+        for line in lines:
+            expected += placed(both(line)[0])
+    assert sorted(placed(result)) == sorted(expected)
+
+
+@pytest.mark.parametrize("other", ["null", "true", "1e99", "0012", '"12"', "12.5", "-123"])
+def test_what_is_as_long_as_last_time_may_be_something_else(other: str) -> None:
+    """Neither another name in the place of one nor something else in that of a number is taken."""
+    result, decoder = both()
+    for k in range(5):
+        fed(decoder, cycle(k, 1000, 2000, 3000, 4000))
+    placed(result)
+    lines = [json.dumps(one, separators=(",", ":")) for one in cycle(5, 1000, 2000, 3000, 4000)]
+    lines[1] = lines[1].replace("2000", other)
+    lines[2] = lines[2].replace('"e2"', '"e8"')
+    decoder.feed("".join(line + "\n" for line in lines).encode(), T0)
+    expected = []
+    for line in lines:
+        alone, decoder = both()
+        decoder.feed(line.encode() + b"\n", T0)
+        expected += placed(alone)
+    assert sorted(placed(result)) == sorted(expected)
+    assert {port for port, *_ in expected} >= {"e0", "e8", "e3"}
