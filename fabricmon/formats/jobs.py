@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 FORMATS = ("yaml", "slurm", "kubernetes", "prometheus")
 _MOST_HOSTS = 100_000
 _MOST_BYTES = 64 << 20
-_FIELD = re.compile(r"(\w[\w/:]*)=(\S*)")
+_FIELD = re.compile(r"(?<![\w/:])[/:]*(\w[\w/:]*)=(\S*)")
 _GPUS = re.compile(r"gpu(?::[\w.-]+)?[:=]([0-9]{1,6})\b", re.IGNORECASE)
-_RANGE = re.compile(r"([^,\[\]]*)(?:\[([^\]]*)\]([^,\[\]]*))?(?:,|$)")
+_RANGE = re.compile(r"(?:^|(?<=,))([^,\[\]]*)(?:\[([^\]]*)\]([^,\[\]]*))?(?:,|$)")
 _POD_JOB = (
     "training.kubeflow.org/job-name",
     "leaderworkerset.sigs.k8s.io/name",
