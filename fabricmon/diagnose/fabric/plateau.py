@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fabricmon.diagnose.fabric.graph import SinkKind
+from fabricmon.diagnose.past.levels import BLOCK
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from fabricmon.diagnose.view import FabricView
 
 POLLS = 4
-_BELOW = 0.8
+BELOW = 0.8
 """A port that reaches this share of its link in any poll is not clipped."""
 _SEEN, _INFERRED = 0.75, 0.6
 """Confidence in a plateau that is seen, and in one that must be there."""
@@ -27,6 +28,8 @@ _CLIPPED = 0.85
 """It stays below this share of what it carried in a poll before."""
 _PATIENCE = 5
 """Polls in which the real end of pressure may still show itself."""
+_KNOWN = 4 * BLOCK
+"""Polls until what a port reached before is more than its first bursts."""
 _USED = 0.02
 _FLOWS = 0.05
 """A port that carries less is idle rather than clipped."""
@@ -35,10 +38,10 @@ _FLOWS = 0.05
 def plateaus(view: FabricView) -> NDArray[np.bool_]:
     """bool[N]: clipped below the link's rate with a queue that never stood before."""
     standing = (view.queue >= 0.5) & (view.marks >= 0.3)
-    if not standing.any():
-        return standing
+    if not standing.any() or view.levels.ticks < _KNOWN:
+        return np.zeros_like(standing)
     peak = np.fmax.reduce(view.polls("tx_use", POLLS), axis=0)
-    clipped = (peak < _BELOW) & (view.use > _USED) & (view.held <= 0)
+    clipped = (peak < BELOW) & (view.use > _USED) & (view.held <= 0)
     clipped &= peak < _CLIPPED * view.level("tx_use_poll", "high")  # without a past nothing is
     clipped &= view.shape.faces_host | ~view.paused_a_little  # else the reason is further on
     deep = view.window.past("depth", POLLS) > 2 * np.nan_to_num(view.levels.high("depth"))

@@ -39,6 +39,7 @@ _KEPT = (
     "_uncounted",
     "_bounced",
     "_rested",
+    "_stood",
 )
 
 
@@ -49,6 +50,14 @@ def _grown(array: NDArray[Any], n: int, fill: float) -> NDArray[Any]:
         return array
     pad = np.full((*array.shape[:-1], more), fill, array.dtype)
     return np.concatenate([array, pad], axis=-1)
+
+
+def _stands(view: FabricView) -> NDArray[np.bool_]:
+    """bool[N]: more than ever stands in the queue of a port that nobody asks to stop."""
+    past = np.fmax(np.nan_to_num(view.levels.high("depth")), _FRAMES)
+    asked = (view.stall_now > 0) | (np.nan_to_num(view.window.now("rx_pause")) > 0)
+    stands: NDArray[np.bool_] = (view.window.now("depth") > past) & ~asked
+    return stands
 
 
 def _loses(view: FabricView) -> bool:
@@ -79,6 +88,7 @@ class Memory:
         self._since_fall = np.zeros(0, np.int8)  # polls down, 0 for up or too long
         self._uncounted = np.zeros(0, np.bool_)
         self._bounced = np.zeros((RECENT, 0), np.bool_)
+        self._stood = np.zeros(0, np.bool_)
         self._rested = np.zeros(0, np.int64)
         """Latest tick at which a silence ended in which nothing was lost anywhere."""
 
@@ -108,6 +118,7 @@ class Memory:
         self._uncounted = _grown(self._uncounted, n, 0)
         self._bounced = _grown(self._bounced, n, 0)
         self._rested = _grown(self._rested, n, -_NEVER)
+        self._stood = _grown(self._stood, n, 0)
         self._latch(view)
         self._count_breaks(view)
 
@@ -151,7 +162,7 @@ class Memory:
 
         A device that renews its counters late looks silent too, but then it catches up: what it
         had not told comes on top; a link that was down has nothing to tell afterwards. And a job
-        may rest: only a silence in which something was lost is a break.
+        may rest: only a silence in which something was lost, or waits at the port, is a break.
         """
         up = view.frame.gauges.get("oper_up", np.full(view.frame.n_ports, np.nan, np.float32))
         downs = view.frame.rate_of("link_downed")
@@ -166,12 +177,15 @@ class Memory:
         since = np.where(longer, self._since_fall + 1, 0) + (broke & down)
         self._since_fall = np.where(down, since, 0).astype(np.int8)
         told |= view.shape.at_peer(told.astype(np.float32), 0.0) > 0
-        silent = self._alone_silent(view) & ~told
+        quiet = self._quiet(view)
+        silent = self._alone_silent(view, quiet) & ~told
         ended = self._silent & ~silent & ~self._catches_up(view)
+        broke |= self._stood & ~quiet & ~told
         if _loses(view):
             broke |= ended & (self._rested < view.window.ticks - _RESTS)
         else:
-            self._rested[ended] = view.window.ticks
+            self._rested[ended & ~self._stood] = view.window.ticks
+        self._stood = quiet & (self._stood | _stands(view))
         self._silent = silent
         self._broken[view.window.ticks % RECENT] = broke
         self._bounced[view.window.ticks % RECENT] = back
@@ -189,11 +203,17 @@ class Memory:
         return more
 
     @staticmethod
-    def _alone_silent(view: FabricView) -> NDArray[np.bool_]:
-        """bool[N]: nothing either way on a link that is used, while ports like it carry on."""
+    def _quiet(view: FabricView) -> NDArray[np.bool_]:
+        """bool[N]: nothing either way on a link that is used."""
         now = view.window.now
         none = (now("tx_use") <= _STILL) & (now("rx_use") <= _STILL)
-        none &= np.nan_to_num(view.usual_use) > 0.05
+        quiet: NDArray[np.bool_] = none & (np.nan_to_num(view.usual_use) > 0.05)
+        return quiet
+
+    @staticmethod
+    def _alone_silent(view: FabricView, none: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """bool[N]: the `none` that say nothing while ports like them carry on."""
+        now = view.window.now
         if not none.any():
             return none
         group = view.shape.alike

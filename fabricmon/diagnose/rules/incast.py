@@ -8,6 +8,7 @@ import numpy as np
 
 from fabricmon.diagnose.fabric.graph import SinkKind
 from fabricmon.diagnose.fabric.groups import single_destination
+from fabricmon.diagnose.fabric.plateau import BELOW
 from fabricmon.diagnose.past.levels import LONG
 from fabricmon.model.incident import Finding, IncidentKind, Severity, Verdict
 
@@ -87,7 +88,7 @@ def _known(view: FabricView, row: int, signal: str) -> bool:
 
 def _stands(view: FabricView, row: int) -> bool:
     """Whether a marked queue stands in the port: senders that slow down leave some of it idle."""
-    full = np.fmax.reduce(view.polls("tx_use", LONG)[:, row]) >= view.config.busy
+    full = np.fmax.reduce(view.polls("tx_use", LONG)[:, row]) >= BELOW
     return bool(full and view.queue[row] >= _STANDS and view.marks[row] >= _STANDS)
 
 

@@ -58,3 +58,17 @@ def test_a_port_that_rests_by_itself_proves_nothing_by_its_silence() -> None:
     assert IncidentKind.FLAPPING_LINK in _silences(busy, 50.0)
     assert IncidentKind.FLAPPING_LINK not in _silences(rests, 0.0)
     assert IncidentKind.FLAPPING_LINK not in _silences(rests, 50.0)
+
+
+def test_a_silence_with_a_full_queue_that_nobody_holds_is_a_break() -> None:
+    """Nothing lost and no state told: what waits at a port that may send waits for the link."""
+    unknown = {name: dict.fromkeys(CABLE, math.nan) for name in ("oper_up", "link_downed")}
+    quiet = unknown | {name: dict.fromkeys(CABLE, 0.0) for name in ("tx_use", "rx_use")}
+    for depth, flaps in ((900_000.0, True), (1_000.0, False)):
+        run = Run(leaf_spine())
+        run.ticks(40, unknown)
+        found: set[IncidentKind] = set()
+        for poll in range(16):
+            silent = quiet | {"queue_depth_bytes": {DOWN: depth}}
+            found |= {i.kind for i in run.tick(silent if poll % 8 == 4 else unknown).open}
+        assert (IncidentKind.FLAPPING_LINK in found) is flaps

@@ -142,6 +142,14 @@ def test_a_way_that_took_over_is_named_though_no_poll_shows_it_full() -> None:
     assert (found.cause.device, found.cause.port) == full
 
 
+def test_a_way_that_speeds_up_when_a_job_stops_is_no_imbalance() -> None:
+    """The sibling was left by a job that ended; where no queue stands, nobody waits for the way."""
+    way, left = PortId("leaf1", "u0"), PortId("leaf1", "u1")
+    run = calm(leaf_spine())
+    faster = {"tx_use": {way: 0.95, left: 0.0}}
+    assert not any(run.tick(faster if poll % 4 else {}).open for poll in range(24))
+
+
 def test_a_link_that_goes_down_twice_flaps_and_once_is_a_bad_cable() -> None:
     """The first down that nobody ordered is told; with the second it becomes flapping."""
     run = calm(leaf_spine())
@@ -176,6 +184,16 @@ def test_a_plateau_with_a_queue_is_the_host_if_it_pauses_and_the_link_if_not(pau
     }
     found = only(run, values, 12)
     assert found.kind is (IncidentKind.SLOW_RECEIVER if paused else IncidentKind.DEGRADED_LINK)
+
+
+def test_a_burst_in_the_first_polls_of_a_fabric_is_no_plateau() -> None:
+    """Before some blocks of the past are known, a queue deeper than before says little."""
+    values = {
+        "tx_use": {SINK: 0.2},
+        "queue_depth_bytes": {SINK: 200_000},
+        "ecn_marked_packets": {SINK: 9_000},
+    }
+    assert not calm(leaf_spine(intent=ROCE), 20).ticks(8, values).open
 
 
 INCAST = {
