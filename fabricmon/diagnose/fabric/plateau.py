@@ -31,6 +31,8 @@ _PATIENCE = 5
 _KNOWN = 4 * BLOCK
 """Polls until what a port reached before is more than its first bursts."""
 _USED = 0.02
+_WAITS = 0.002
+"""Share of time from which a queue stands because of who pauses the port, now or always."""
 _FLOWS = 0.05
 """A port that carries less is idle rather than clipped."""
 
@@ -43,7 +45,8 @@ def plateaus(view: FabricView) -> NDArray[np.bool_]:
     peak = np.fmax.reduce(view.polls("tx_use", POLLS), axis=0)
     clipped = (peak < BELOW) & (view.use > _USED) & (view.held <= 0)
     clipped &= peak < _CLIPPED * view.level("tx_use_poll", "high")  # without a past nothing is
-    clipped &= view.shape.faces_host | ~view.paused_a_little  # else the reason is further on
+    waits = view.stall > _WAITS
+    clipped &= view.shape.faces_host | ~(waits | view.paused_a_little)  # or it is further on
     deep = view.window.past("depth", POLLS) > 2 * np.nan_to_num(view.levels.high("depth"))
     lasting = deep.sum(axis=0) >= POLLS - 1
     found: NDArray[np.bool_] = standing & clipped & lasting & (view.shape.beyond >= 0)
