@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fabricmon.formats import gnmi_json, gnmi_path, gnmic
 from fabricmon.formats.gnmi_path import Element
 from fabricmon.formats.gnmi_proto import messages
+from fabricmon.formats.gnmi_record import LONGEST
 from fabricmon.formats.gnmi_wire import WireForms
 from fabricmon.formats.series_table import UNMAPPED
 
@@ -80,9 +81,11 @@ class NotificationReader:
         prefix = notification.prefix
         key = prefix.SerializeToString()
         counts = self._counts.get(key)
-        if counts is None:
+        if counts is None and len(key) <= LONGEST:
             self._make_room()
             counts = self._counts[key] = {}
+        elif counts is None:
+            counts = {}
         samples = self._samples
         codes, digits = samples.codes, samples.digits
         for update in notification.update:
@@ -125,8 +128,8 @@ class NotificationReader:
         series = self._recorder.resolve(self.device(prefix), steps, value)
         if series is None:
             return UNMAPPED
-        self._remember(key, path, series)
-        if series == UNMAPPED or self._samples.table.gauges[series] is None:
+        kept = self._remember(key, path, series)
+        if kept and (series == UNMAPPED or self._samples.table.gauges[series] is None):
             code = UNMAPPED if series == UNMAPPED else 2 * series
             self._counts.setdefault(key, {})[path.SerializeToString()] = code
         return series
@@ -157,9 +160,14 @@ class NotificationReader:
         steps = [*elements(prefix), *elements(path)]
         self._recorder.put_readings(self.device(prefix), gnmic.leaves(steps, value))
 
-    def _remember(self, key: bytes, path: Any, what: int | dict[str, int]) -> None:
-        self._make_room()
-        self._others.setdefault(key, {})[path.SerializeToString()] = what
+    def _remember(self, key: bytes, path: Any, what: int | dict[str, int]) -> bool:
+        """Keep what a path is, unless somebody fills memory with long ones."""
+        written = path.SerializeToString()
+        kept = len(key) + len(written) <= LONGEST
+        if kept:
+            self._make_room()
+            self._others.setdefault(key, {})[written] = what
+        return kept
 
     def _make_room(self) -> None:
         """One more path or prefix is to be remembered."""

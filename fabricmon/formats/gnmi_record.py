@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _MAX_PATHS = 1_000_000
 _MAX_FOREIGN, _MAX_NEIGHBOURS = 100_000, 100_000
+LONGEST = 4096
+"""Characters of a device and a path that are remembered; longer ones are refused, and counted."""
 
 
 class Reading(NamedTuple):
@@ -145,13 +147,15 @@ class Recorder:
         keys: Mapping[str, str],
         value: object,
     ) -> int | None:
+        if sum(map(len, key)) > LONGEST:
+            return self.table.refuse()
         if key in self._foreign:
             return UNMAPPED
         fact = self._resolver.neighbour(path, keys)
         if fact is not None:  # not cached: what it says may change
             port, who, field = fact
             if len(self._neighbours) < _MAX_NEIGHBOURS or (device, port, who) in self._neighbours:
-                self._neighbours.setdefault((device, port, who), {})[field] = str(value)
+                self._neighbours.setdefault((device, port, who), {})[field] = str(value)[:LONGEST]
             return None
         series = self.table.find(device, path, keys)
         if series == UNMAPPED:

@@ -89,7 +89,7 @@ class SeriesTable:
         layout = self.layout
         if len(self.gauges) >= self._limit or layout.cells >= _MOST_CELLS * self._limit:
             known = self._known.get(layout.numbers(device, place.port, place.column))
-            return self._refuse() if known is None else known
+            return self.refuse() if known is None else known
         port, column = layout.port(device, place.port), layout.column(place.column)
         known = self._known.get((port, column))
         if known is not None:
@@ -113,7 +113,8 @@ class SeriesTable:
         self.gauges.append(place.gauge)
         return series
 
-    def _refuse(self) -> int:
+    def refuse(self) -> int:
+        """Count one that is not taken; UNMAPPED."""
         self._refused += 1
         return UNMAPPED
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fabricmon.model.readings import Column
 
 _QUEUES = range(8)
-_MAX_UNMATCHED = 20_000
+_MAX_UNMATCHED, _LONGEST = 20_000, 1_000
 _MOST_QUEUES = 128
 """Frames have a row for each queue that any port has; higher numbers are no queues of anybody."""
 _MOST = 50
@@ -203,6 +203,7 @@ class GnmiPaths:
 
     def _miss(self, tally: Tally[str], path: str) -> None:
         self._misses += 1
+        path = path[:_LONGEST]
         if path in tally or len(tally) < _MAX_UNMATCHED:
             tally[path] += 1
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 from fabricmon.formats import gnmi_path
@@ -143,3 +144,18 @@ def test_the_pool_is_private() -> None:
         "a",
         {"k": "v"},
     )
+
+
+def test_long_paths_leave_nothing_in_memory() -> None:
+    """A device that makes up paths of a hundred kilobytes fills no memory; each is counted."""
+    wire = Wire()
+    wire.take([("state/counters/in-octets", "uint_val", 7)])
+    tracemalloc.start()
+    for number in range(200):
+        wire.take([(f"state/{'x' * 100_000}{number}", "uint_val", 1)])
+        wire.take([("state/counters/in-octets", "uint_val", 7)], f"{PREFIX}/{'y' * 9000}{number}")
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 2_000_000
+    assert wire.recorder.table.take_refused() == 800
+    assert wire.values() == {("e1", "rx_bytes"): 7}
