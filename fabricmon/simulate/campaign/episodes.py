@@ -153,9 +153,11 @@ def _labels(
     """The truth, from twins that lack one fault each; None where a fault changes nothing.
 
     A fault begins with the first poll in which any counter of any port differs from its twin's.
+    Of two faults, who would wait for either is a victim of both: mending one alone helps nobody.
     """
     polls = amounts([*benign, *(e for f in faults for e in f.events)])
     everything = _mean(polls)
+    quiet = _mean(amounts(benign)) if len(faults) > 1 else None
     labels = []
     for fault in faults:
         others = [e for f in faults if f is not fault for e in f.events]
@@ -163,7 +165,10 @@ def _labels(
         twin = _mean(healthy)
         if not _matters(everything, twin):
             return None
-        worse = everything[ROW["stall"]] - twin[ROW["stall"]] > _VICTIM_STALL
+        worse = _waits(everything, twin)
+        if quiet is not None:
+            alone = _mean(amounts([*benign, *fault.events]))
+            worse |= _waits(alone, quiet) & _waits(everything, quiet)
         if fault.kind == "pfc-deadlock" and not worse.any():
             return None  # the circle did not close
         labels.append(
@@ -186,6 +191,12 @@ def _mean(polls: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(polls[1:].mean(axis=0), np.float64)
 
 
+def _waits(with_it: NDArray[np.float64], without: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """bool[E]: held back for noticeably longer."""
+    more: NDArray[np.bool_] = with_it[ROW["stall"]] - without[ROW["stall"]] > _VICTIM_STALL
+    return more
+
+
 def _shows(with_it: NDArray[np.float64], without: NDArray[np.float64], scene: Scene) -> float:
     """Second at which the fault, or the first poll that it changes anything in, begins.
 
@@ -198,13 +209,12 @@ def _shows(with_it: NDArray[np.float64], without: NDArray[np.float64], scene: Sc
 
 def _matters(with_it: NDArray[np.float64], without: NDArray[np.float64]) -> bool:
     """Whether somebody is held back, loses packets, or gets less through."""
-    stall = with_it[ROW["stall"]] - without[ROW["stall"]]
     slower = with_it[ROW["bytes"]].sum() < 0.97 * without[ROW["bytes"]].sum()
     rare = sum(
         float(with_it[ROW[name]].sum() - without[ROW[name]].sum())
         for name in ("damaged", "egress_drops", "ingress_drops", "downs")
     )
-    return bool((stall > _VICTIM_STALL).any() or slower or rare > 0.005)
+    return bool(_waits(with_it, without).any() or slower or rare > 0.005)
 
 
 def healthy_run(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,11 @@ from fabricmon.model.stream import Tick
 from fabricmon.model.topology import Technology
 from fabricmon.simulate.campaign import KINDS, episode, healthy_run
 from fabricmon.simulate.engine.counters import ROW
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from fabricmon.simulate.events import AnyEvent
 
 CASES = [(technology, kind) for technology in Technology for kind in KINDS[technology]]
 
@@ -55,6 +62,27 @@ def test_a_fault_begins_with_the_first_poll_that_differs_from_its_twin() -> None
     first = next(a.end_s for a, b in both if not np.allclose(a.amount, b.amount))
     begun = (label.start_ns - simulation.start_ns) / 1e9
     assert late.at <= begun == max(late.at, first - 1.0)
+
+
+def test_who_would_wait_for_either_of_two_faults_waits_for_both() -> None:
+    """Without the other fault the port would still wait: neither twin alone shows it."""
+    made = episode("incast", second="slow-receiver", seed=8100, poll=5.0)
+    simulation = made.simulation
+    events = simulation.scenario.config.events
+    faults = [[e for e in events if e.do == label.kind] for label in made.labels]
+    at = int(events[-1].at / 5.0) + 1
+
+    def stall(*chosen: AnyEvent) -> NDArray[np.float64]:
+        polls = [poll.amount[ROW["stall"]] for poll in simulation.intervals(chosen)]
+        return np.array(polls[at : at + 20]).mean(axis=0) / 5.0
+
+    first, second = (stall(*fault) for fault in faults)
+    both = stall(*faults[0], *faults[1])
+    either = np.minimum.reduce([first, second, both]) > 0.03
+    indifferent = either & (both - np.maximum(first, second) < 0.01)
+    assert indifferent.any()
+    ports = {simulation.wiring.ports[row] for row in np.flatnonzero(either)}
+    assert all(ports <= set(label.victims) for label in made.labels)
 
 
 def test_two_faults_have_victims_of_their_own() -> None:
