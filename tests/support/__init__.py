@@ -29,6 +29,14 @@ def require(command: str) -> str:
     return found
 
 
+def require_library(name: str, package: str) -> str:
+    """The path of a library that is put before a program's own."""
+    found = next(Path("/usr/lib").glob(f"*/{name}"), None)
+    if found is None:
+        _absent(f"the library {name} of the package {package}")
+    return str(found)
+
+
 def samples(*parts: str) -> Path:
     """A path inside the corpus of real device data, which is never part of this repository."""
     path = SAMPLES.joinpath(*parts)

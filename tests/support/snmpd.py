@@ -39,15 +39,17 @@ class Snmpd:
 
     port: int
     process: subprocess.Popen[bytes]
+    host: str = "127.0.0.1"
+    community: str = COMMUNITY
 
     @property
     def address(self) -> str:
         """host:port, as a target's address."""
-        return f"127.0.0.1:{self.port}"
+        return f"{self.host}:{self.port}"
 
     def bulkwalk(self, oid: str, *options: str) -> dict[str, str]:
         """What `snmpbulkwalk` reads below `oid`: value text by numeric OID."""
-        how = options or ("-v2c", "-c", COMMUNITY)
+        how = options or ("-v2c", "-c", self.community)
         out = subprocess.run(
             [require("snmpbulkwalk"), *how, "-On", "-Oe", "-OQ", "-Ot", self.address, oid],
             check=True,
@@ -67,7 +69,7 @@ def free_udp_port() -> int:
         return port
 
 
-def _config(port: int, extra: Sequence[str]) -> str:
+def _config(address: str, community: str, extra: Sequence[str]) -> str:
     users = [
         line
         for name, (auth, priv) in USERS.items()
@@ -78,8 +80,8 @@ def _config(port: int, extra: Sequence[str]) -> str:
     ]
     # The interface cache of snmpd lasts 15 s by default; a test wants to see counters move.
     lines = [
-        f"agentaddress udp:127.0.0.1:{port}",
-        f"rocommunity {COMMUNITY} 127.0.0.1",
+        f"agentaddress udp:{address}",
+        f"rocommunity {community} 127.0.0.1",
         "sysname testbox",
         "interface_fadeout 1",
         *users,
@@ -89,17 +91,23 @@ def _config(port: int, extra: Sequence[str]) -> str:
 
 
 @contextlib.contextmanager
-def snmpd(folder: Path, *extra: str, port: int | None = None) -> Iterator[Snmpd]:
+def snmpd(
+    folder: Path,
+    *extra: str,
+    port: int | None = None,
+    host: str = "127.0.0.1",
+    community: str = COMMUNITY,
+) -> Iterator[Snmpd]:
     """Run `snmpd` from `folder`; `extra` are further lines of its configuration."""
     program = require("snmpd")
     port = port or free_udp_port()
     folder.mkdir(parents=True, exist_ok=True)
     config = folder / "snmpd.conf"
-    config.write_text(_config(port, extra))
+    config.write_text(_config(f"{host}:{port}", community, extra))
     environment = {**os.environ, "SNMP_PERSISTENT_DIR": str(folder / "state"), "MIBS": ""}
     command = [program, "-f", "-Lf", str(folder / "log"), "-C", "-c", str(config), "-I", "-smux"]
     process = subprocess.Popen(command, env=environment, start_new_session=True)
-    agent = Snmpd(port, process)
+    agent = Snmpd(port, process, host, community)
     try:
         _wait(agent)
         yield agent
