@@ -51,7 +51,10 @@ class Group:
 
 def _newly_full(view: FabricView) -> NDArray[np.bool_]:
     """bool[N]: ways at line rate, far above their past, with somebody waiting; not held."""
-    full = (view.shape.parallel >= 0) & (view.use >= view.config.busy) & (view.held <= 0)
+    busy = view.config.busy
+    never = view.level("tx_use_poll", "high") < busy  # polls that even out bursts: two are enough
+    full = (view.use >= busy) | ((view.polls("tx_use", 2).min(axis=0) >= busy) & never)
+    full &= (view.shape.parallel >= 0) & (view.held <= 0)
     full &= view.use - view.usual_use >= _RISE  # a port without a past says nothing
     return full & view.waited_for
 
@@ -66,6 +69,10 @@ def _took_over(view: FabricView) -> NDArray[np.bool_]:
         now = np.where(_whole(view, *TRACKED[name]), now, np.float32(np.nan))
         left |= (low > _USED) & (now <= _LEFT * low)
         more |= (now > 1.1 * high) & (now > high + _USED)
+    two = view.polls("tx_use", 2)  # of polls that even out bursts, two say the same
+    low, high = (view.level("tx_use_poll", what) for what in ("low", "high"))
+    left |= (low > _USED) & (two.max(axis=0) <= _LEFT * low)
+    more |= two.min(axis=0) > np.fmax(1.1 * high, high + _USED)
     left &= way & ~_rerouted(view) & (view.held <= 0)  # who may not send was not left
     inherits = _inherits(view, left & way)
     rises = (view.use - view.usual_use >= _RISE) & view.waited_for  # of a job that stopped, none

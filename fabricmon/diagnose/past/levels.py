@@ -51,7 +51,7 @@ _SLOW = frozenset({"stall", "press", "rx_pause", "tx_pause"})
 """Levels whose maximum is forgotten slowly: a job that comes back congests as it did before."""
 _FORGET = np.float32(0.99)
 """What is left of it with each block."""
-_LOW = frozenset({"tx_use", "tx_use_long", "rx_use", "rx_use_long"})
+_LOW = frozenset(name for name in TRACKED if "_use" in name)
 """Levels whose robust minimum is kept as well."""
 _LOW_ONLY = ("low", "minima")
 

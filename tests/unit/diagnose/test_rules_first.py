@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from support.fabrics import Run, leaf_spine
 
 from fabricmon.model.incident import IncidentKind, IncidentState, Severity, Verdict
@@ -118,3 +119,19 @@ def test_a_forest_alarm_needs_physical_evidence() -> None:
     dropped = run.ticks(6, {"tx_discards": {odd: 50.0}}).open
     assert [i.kind for i in dropped] == [IncidentKind.UNCLASSIFIED]
     assert dropped[0].anomaly_score > 0.5
+
+
+@pytest.mark.parametrize("idle", [1.0, 0.02])
+def test_two_polls_are_enough_where_no_poll_was_ever_full(idle: float) -> None:
+    """Polls longer than the bursts of a job are steady; shorter ones are full every iteration."""
+    ways = PortId("leaf1", "u0"), PortId("leaf1", "u1")
+    hosts = [PortId(f"h1-{n}", "nic") for n in range(4)]
+    full = {"tx_use": dict(zip(ways, (1.0, idle), strict=True)), "stall": dict.fromkeys(hosts, 0.4)}
+    steady, bursts = Run(leaf_spine()), Run(leaf_spine())
+    steady.ticks(40)
+    for poll in range(40):
+        bursts.tick({"tx_use": dict.fromkeys(ways, (1.0, 0.0, 0.0, 0.6)[poll % 4])})
+    assert not steady.tick(full).open
+    kind = IncidentKind.OVERSUBSCRIPTION if idle == 1.0 else IncidentKind.PATH_IMBALANCE
+    assert [i.kind for i in steady.tick(full).open] == [kind]
+    assert kind not in {i.kind for i in bursts.ticks(2, full).open}
