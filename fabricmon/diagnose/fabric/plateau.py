@@ -26,6 +26,10 @@ _SEEN, _INFERRED = 0.75, 0.6
 """Confidence in a plateau that is seen, and in one that must be there."""
 _CLIPPED = 0.85
 """It stays below this share of what it carried in a poll before."""
+_STANDS = 0.5
+"""How far a queue must have risen (`FabricView.queue`)."""
+_STEADY = 0.85
+"""Polls in which it sends at least this share of what it sent in the best of them are alike."""
 _PATIENCE = 5
 """Polls in which the real end of pressure may still show itself."""
 _KNOWN = 4 * BLOCK
@@ -39,7 +43,7 @@ _FLOWS = 0.05
 
 def plateaus(view: FabricView) -> NDArray[np.bool_]:
     """bool[N]: clipped below the link's rate with a queue that never stood before."""
-    standing = (view.queue >= 0.5) & (view.marks >= 0.3)
+    standing = (view.queue >= _STANDS) & (view.marks >= 0.3)
     if not standing.any() or view.levels.ticks < _KNOWN:
         return np.zeros_like(standing)
     peak = np.fmax.reduce(view.polls("tx_use", POLLS), axis=0)
@@ -47,10 +51,48 @@ def plateaus(view: FabricView) -> NDArray[np.bool_]:
     clipped &= peak < _CLIPPED * view.level("tx_use_poll", "high")  # without a past nothing is
     waits = view.stall > _WAITS
     clipped &= view.shape.faces_host | ~(waits | view.paused_a_little)  # or it is further on
-    deep = view.window.past("depth", POLLS) > 2 * np.nan_to_num(view.levels.high("depth"))
-    lasting = deep.sum(axis=0) >= POLLS - 1
-    found: NDArray[np.bool_] = standing & clipped & lasting & (view.shape.beyond >= 0)
+    found: NDArray[np.bool_] = standing & clipped & _lasting(view) & (view.shape.beyond >= 0)
     return found
+
+
+def _lasting(view: FabricView) -> NDArray[np.bool_]:
+    """bool[N]: the queue stood in nearly all of the last polls, and not for what is offered.
+
+    A queue that stands leaves at the rate of the link, the same in every poll; what is sent in
+    bursts fills the queue for a moment and leaves at what its senders offer. A way that alone of
+    its siblings cannot take what all of them are offered alike needs no queue that never empties.
+    """
+    past = 2 * np.nan_to_num(view.levels.high("depth"))
+    standing = _depths(view) > past
+    use = view.polls("tx_use", POLLS)[-len(standing) :]
+    steady = standing & (use >= _STEADY * np.fmax.reduce(use))
+    filled = (view.window.past("depth", POLLS) > past) & _alone(view)
+    lasting: NDArray[np.bool_] = (steady.sum(0) >= POLLS - 1) | (filled.sum(0) >= POLLS - 1)
+    return lasting
+
+
+def _alone(view: FabricView) -> NDArray[np.bool_]:
+    """bool[N]: a way before which a queue stands, and before none of its siblings."""
+    way = view.shape.parallel >= 0
+    group = np.where(way, view.shape.parallel, 0)
+    stands = way & (view.queue >= _STANDS)
+    alone: NDArray[np.bool_] = stands & (np.bincount(group, stands)[group] == 1)
+    return alone
+
+
+def _depths(view: FabricView) -> NDArray[np.float32]:
+    """float32[W,N]: what stood in the queue as each of the last polls was read.
+
+    The highest depth since the poll before, which tells of any burst, only where that is all.
+    """
+    depths = view.window.past("depth", POLLS)
+    frames = list(view.window.frames)[-POLLS:]
+    depths = depths[-len(frames) :]
+    for poll, frame in zip(depths, frames, strict=True):
+        if (queues := frame.queue_gauges.get("queue_depth_bytes")) is not None:
+            read = np.fmax.reduce(queues, axis=1)
+            poll[: len(read)] = np.where(np.isnan(read), poll[: len(read)], read)
+    return depths
 
 
 @dataclass(frozen=True, slots=True, eq=False)

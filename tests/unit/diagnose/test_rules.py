@@ -186,6 +186,39 @@ def test_a_plateau_with_a_queue_is_the_host_if_it_pauses_and_the_link_if_not(pau
     assert found.kind is (IncidentKind.SLOW_RECEIVER if paused else IncidentKind.DEGRADED_LINK)
 
 
+def _with_peaks() -> Run:
+    """A calm fabric that also tells how deep its queues were at most since the last reading."""
+    run = Run(leaf_spine(intent=ROCE))
+    run.levels["queue_depth_peak_bytes"] = 0.0
+    run.ticks(40)
+    return run
+
+
+def test_a_way_that_alone_cannot_take_its_share_is_slow() -> None:
+    """Its queue fills in every poll and its siblings' do not; where all fill, that is the load."""
+    ways = [PortId("leaf1", "u0"), PortId("leaf1", "u1")]
+    for full in (ways[:1], ways):
+        values = {
+            "tx_use": dict.fromkeys(full, 0.2),
+            "queue_depth_peak_bytes": dict.fromkeys(full, 200_000.0),
+            "ecn_marked_packets": dict.fromkeys(full, 9_000.0),
+        }
+        told = _with_peaks().ticks(12, values).open
+        assert [i.kind for i in told] == [IncidentKind.DEGRADED_LINK][: 2 - len(full)]
+
+
+def test_bursts_that_fill_a_queue_for_a_moment_are_no_plateau() -> None:
+    """A queue that stands leaves at one rate; where both are read, the peak is not what stands."""
+    marked = {"ecn_marked_packets": {SINK: 9_000.0}}
+    run = calm(leaf_spine(intent=ROCE))
+    for poll in range(16):
+        bursts = {"tx_use": {SINK: (0.1, 0.25)[poll % 2]}, "queue_depth_bytes": {SINK: 200_000}}
+        assert not run.tick({**marked, **bursts}).open, poll
+    run = _with_peaks()
+    peaks = {"tx_use": {SINK: 0.2}, "queue_depth_peak_bytes": {SINK: 200_000.0}}
+    assert not run.ticks(12, {**marked, **peaks}).open
+
+
 def test_a_burst_in_the_first_polls_of_a_fabric_is_no_plateau() -> None:
     """Before some blocks of the past are known, a queue deeper than before says little."""
     values = {
