@@ -78,7 +78,7 @@ def _took_over(view: FabricView) -> NDArray[np.bool_]:
     rises = (view.use - view.usual_use >= _RISE) & view.waited_for  # of a job that stopped, none
     more &= way & (inherits | ((view.held <= 0) & rises))
     moved = _share_moved(view, left & _emptier_than_hosts(view))
-    more |= (view.held > 0) & (view.use >= _RISE) & moved
+    more |= (view.held > 0) & (view.use >= _USED) & moved
     if not left.any() or not more.any():
         return np.zeros(len(way), np.bool_)
     groups = np.unique(shape.parallel[left])

@@ -135,3 +135,18 @@ def test_two_polls_are_enough_where_no_poll_was_ever_full(idle: float) -> None:
     kind = IncidentKind.OVERSUBSCRIPTION if idle == 1.0 else IncidentKind.PATH_IMBALANCE
     assert [i.kind for i in steady.tick(full).open] == [kind]
     assert kind not in {i.kind for i in bursts.ticks(2, full).open}
+
+
+@pytest.mark.parametrize("kept", [0.02, 0.25])
+def test_a_way_that_was_left_shows_however_little_still_goes_through(kept: float) -> None:
+    """A host that takes next to nothing slows every sender alike, and both ways with them."""
+    way, idle = PortId("leaf1", "u0"), PortId("leaf1", "u1")
+    hosts = [PortId(f"h1-{n}", "nic") for n in range(4)]
+    stall = dict.fromkeys([SINK, way, PortId("spine0", "p0"), *hosts], 0.9)
+    use = dict.fromkeys([SINK, *hosts], 0.04) | {way: 0.08 - 0.16 * kept, idle: 0.16 * kept}
+    run = Run(leaf_spine())
+    run.ticks(40)
+    found = run.ticks(8, {"tx_use": use, "stall": stall}).open
+    told = {i.kind: (i.cause.device, i.cause.port) for i in found if i.cause is not None}
+    left = {IncidentKind.PATH_IMBALANCE: way} if kept < 0.1 else {}
+    assert told == {IncidentKind.SLOW_RECEIVER: ("h0-0", "nic"), **left}
