@@ -60,13 +60,15 @@ def _lasting(view: FabricView) -> NDArray[np.bool_]:
 
     A queue that stands leaves at the rate of the link, the same in every poll; what is sent in
     bursts fills the queue for a moment and leaves at what its senders offer. A way that alone of
-    its siblings cannot take what all of them are offered alike needs no queue that never empties.
+    its siblings cannot take what all of them are offered alike needs no queue that never empties,
+    nor does a port that its host asks to stop; its job may rest in some polls more than in others.
     """
     past = 2 * np.nan_to_num(view.levels.high("depth"))
     standing = _depths(view) > past
     use = view.polls("tx_use", POLLS)[-len(standing) :]
     steady = standing & (use >= _STEADY * np.fmax.reduce(use))
-    filled = (view.window.past("depth", POLLS) > past) & _alone(view)
+    told = _alone(view) | (view.shape.faces_host & view.pause_evident)
+    filled = (view.window.past("depth", POLLS) > past) & told
     lasting: NDArray[np.bool_] = (steady.sum(0) >= POLLS - 1) | (filled.sum(0) >= POLLS - 1)
     return lasting
 

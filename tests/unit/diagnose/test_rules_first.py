@@ -150,3 +150,14 @@ def test_a_way_that_was_left_shows_however_little_still_goes_through(kept: float
     told = {i.kind: (i.cause.device, i.cause.port) for i in found if i.cause is not None}
     left = {IncidentKind.PATH_IMBALANCE: way} if kept < 0.1 else {}
     assert told == {IncidentKind.SLOW_RECEIVER: ("h0-0", "nic"), **left}
+
+
+def test_a_slow_host_is_found_though_its_job_rests_in_some_polls_more_than_in_others() -> None:
+    """A queue stands, the port is clipped, and its host asks it to stop now and then."""
+    run = Run(leaf_spine())
+    run.ticks(40)
+    slow = {"queue_depth_bytes": {SINK: 2e5}, "ecn_marked_packets": {SINK: 9_000}}
+    slow["rx_pfc_frames"] = {SINK: 40.0}
+    for poll in range(8):
+        found = run.tick(slow | {"tx_use": {SINK: (0.15, 0.23)[poll % 2]}}).open
+    assert [i.kind for i in found] == [IncidentKind.SLOW_RECEIVER]
