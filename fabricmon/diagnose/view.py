@@ -19,7 +19,7 @@ from fabricmon.model.incident import Cause, Evidence, Victim
 from fabricmon.model.ports import NO_PEER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -211,6 +211,18 @@ class FabricView:
     def behind(self, row: int) -> NDArray[np.intp]:
         """Rows held back through `row`, itself included if it is held."""
         return self.graph.upstream(row)[0]
+
+    def behind_break(self, ends: Sequence[int]) -> NDArray[np.intp]:
+        """Rows held back in recent polls because the cable with these `ends` was down.
+
+        One poll of it is enough: a link that is down lets nothing through, whatever is offered.
+        """
+        rise = self.stall - np.float32(1.3) * self.stall_past
+        rise = np.where(rise >= self.config.stall, rise, np.float32(0))
+        stops = np.zeros_like(rise)
+        stops[list(ends)] = 1
+        graph = PressureGraph(self.shape, rise, stops, np.zeros_like(rise))
+        return np.unique(np.concatenate([graph.upstream(row)[0] for row in ends]))
 
     def behind_all(self, rows: NDArray[np.intp]) -> NDArray[np.intp]:
         """Rows held back through any of `rows`."""

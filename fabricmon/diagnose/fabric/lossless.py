@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fabricmon.diagnose.past.levels import LONG, known_mean
 from fabricmon.model.frame import PAUSE_BITS
 
 if TYPE_CHECKING:
@@ -16,8 +17,10 @@ if TYPE_CHECKING:
 
 _ASKED = 0.05
 """Pauses asked for, in longest pauses, from which a port must have waited."""
-_NO_WAIT = 1e-3
+NO_WAIT = 1e-3
 """Waiting per pause asked for that no stop and go falls short of: two packets must drain first."""
+_LIKE = 0.7
+"""Share of what comes in by its siblings from which a way is filled like them."""
 _SENDS = 0.05
 """A port that uses less of its link may have had nothing to send."""
 
@@ -138,12 +141,27 @@ class Lossless:
         view = self._view
         asked = np.nan_to_num(view.window.now("rx_pause")) * PAUSE_BITS / view.table.speed_bps
         waits = view.window.now("stall")
-        deaf = (asked >= _ASKED) & (waits <= _NO_WAIT * np.fmin(asked, 1))
+        deaf = (asked >= _ASKED) & (waits <= NO_WAIT * np.fmin(asked, 1))
         deaf &= view.window.now("tx_use") >= _SENDS
         counts = (np.nan_to_num(view.levels.high("stall")) > 0) | (np.nan_to_num(waits) > 0)
         works = np.bincount(view.shape.node, counts, len(view.shape.is_host)) > 0
         heard: NDArray[np.bool_] = deaf & ~view.frame.ratios.estimated & works[view.shape.node]
         return heard & ~view.table.infiniband
+
+    def mute(self, rows: NDArray[np.intp]) -> int | None:
+        """The way into a device, of its `rows`, that asks for no pause while its siblings do.
+
+        As much comes in by it as by them, and for some polls: it is not spared by chance.
+        """
+        view = self._view
+        ways = rows[view.shape.parallel[rows] >= 0]
+        asked = np.fmax.reduce(view.polls("tx_pause", LONG)[:, ways], axis=0)
+        takes = np.nan_to_num(known_mean(view.polls("rx_use", LONG)[:, ways]))
+        asks = asked > 0
+        if asks.sum() < 2:
+            return None
+        mute = (asked <= 0) & (takes >= _LIKE * np.median(takes[asks]))
+        return int(ways[np.argmax(mute)]) if mute.sum() == 1 else None
 
     def by_device(self, values: NDArray[np.float32]) -> NDArray[np.float64]:
         """float64[D]: the sum over each device's ports; NaN counts as 0."""

@@ -103,6 +103,7 @@ class DegradedLink:
             )
             ends = [int(row)] + ([peer] if peer >= 0 else [])
             finding = self._finding(view, ends, (evidence,), Severity.MODERATE, 0.7)
+            finding = _with_victims(view, finding, view.behind_break(ends))
             found.append(replace(finding, reason="link-down"))
         return found
 

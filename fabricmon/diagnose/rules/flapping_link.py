@@ -54,9 +54,12 @@ class FlappingLink:
 
     def _finding(self, view: FabricView, row: int, peer: int, breaks: float) -> Finding:
         port = view.table.ids[row]
+        ends = (row, peer) if peer >= 0 else (row,)
+        victims = view.behind_break(ends)
         evidence = (
             Evidence("link_downed", port.device, port.port, breaks, "breaks, recent polls", "0"),
             view.evidence(row, "tx_use"),
+            *view.tree(victims),
         )
         return Finding(
             IncidentKind.FLAPPING_LINK,
@@ -64,10 +67,10 @@ class FlappingLink:
             Severity.MODERATE,
             0.9,
             (view.cause(row, 0.9),),
-            (),
+            view.victims(victims),
             evidence,
             self.advice,
-            rows=(row, peer) if peer >= 0 else (row,),
+            rows=tuple(dict.fromkeys((*ends, *map(int, victims)))),
         )
 
 

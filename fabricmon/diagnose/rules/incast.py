@@ -9,13 +9,12 @@ import numpy as np
 from fabricmon.diagnose.fabric.graph import SinkKind
 from fabricmon.diagnose.fabric.groups import single_destination
 from fabricmon.diagnose.fabric.plateau import BELOW
-from fabricmon.diagnose.past.levels import LONG
+from fabricmon.diagnose.past.levels import LONG, PAST
 from fabricmon.model.incident import Finding, IncidentKind, Severity, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fabricmon.diagnose.fabric.graph import Sink
     from fabricmon.diagnose.view import FabricView
 
 
@@ -23,6 +22,10 @@ _CROWD = 0.3
 """Held time, in ports, behind a port that is not seen full: polls may be longer than bursts."""
 _STANDS = 0.5
 """How far queue and marks must have risen to say the same."""
+_MORE = 1.15
+"""Times what it ever carried over some iterations: a port that fills as never before."""
+_FEW = 0.25
+"""Share of the ports of a job in which queues stand: from here on, so it sends."""
 
 
 class Incast:
@@ -31,7 +34,8 @@ class Incast:
     kind: ClassVar[str] = IncidentKind.INCAST
     signature: ClassVar[str] = (
         "An egress port towards a host sends at line rate and is not held back itself, while ports "
-        "upstream of it are held back far more than in their own past."
+        "upstream of it are held back far more than in their own past; or it alone fills as never "
+        "before with a marked queue in it, and congestion control spares the others."
     )
     discriminator: ClassVar[str] = (
         "The end of the pressure is busy and its peer does not pause it: a slow receiver's port is "
@@ -50,7 +54,7 @@ class Incast:
     opens_after: ClassVar[int] = 1  # what it stands on has lasted some polls already
 
     def findings(self, view: FabricView) -> Sequence[Finding]:
-        """One finding per busy sink that faces a host, or whose traffic all goes to one host."""
+        """Busy sinks that face a host, or whose traffic all goes to one, and filled ports."""
         found = []
         for sink in view.sinks:
             row: int | None = sink.row
@@ -59,10 +63,12 @@ class Incast:
             if sink.kind is not SinkKind.BUSY or row is None or not _stands_out(view, row):
                 continue
             if view.use[row] >= view.config.busy or sink.mass >= _CROWD or _stands(view, row):
-                found.append(self._finding(view, sink, row))
-        return found
+                found.append(self._finding(view, row, (sink.row, *map(int, sink.victims))))
+        told = {finding.rows[0] for finding in found}
+        return [*found, *(self._finding(view, r, ()) for r in _absorbed(view) if r not in told)]
 
-    def _finding(self, view: FabricView, sink: Sink, row: int) -> Finding:
+    def _finding(self, view: FabricView, row: int, behind: tuple[int, ...]) -> Finding:
+        """`behind`: the end of pressure, and who is held back through it."""
         full = float(view.use[row]) >= view.config.busy
         drops = float(np.nan_to_num(view.levels.now("drops")[row]))
         evidence = [view.evidence(row, "tx_use", "below 0.9, or nobody waiting for it")]
@@ -75,10 +81,10 @@ class Incast:
             Severity.MODERATE if drops > 0 else Severity.MILD,
             0.9 if full else 0.6,
             (view.cause(row, 0.9),),
-            view.victims(sink.victims),
-            (*evidence, *view.tree(sink.victims)),
+            view.victims(behind[1:]),
+            (*evidence, *view.tree(behind[1:])),
             self.advice,
-            rows=tuple(dict.fromkeys((row, sink.row, *map(int, sink.victims)))),
+            rows=tuple(dict.fromkeys((row, *behind))),
         )
 
 
@@ -90,6 +96,26 @@ def _stands(view: FabricView, row: int) -> bool:
     """Whether a marked queue stands in the port: senders that slow down leave some of it idle."""
     full = np.fmax.reduce(view.polls("tx_use", LONG)[:, row]) >= BELOW
     return bool(full and view.queue[row] >= _STANDS and view.marks[row] >= _STANDS)
+
+
+def _absorbed(view: FabricView) -> list[int]:
+    """Ports towards hosts that fill as never before while congestion control spares the others.
+
+    They carry more than ever over some iterations, alone among their peers, and a marked queue
+    stands in them in nearly every poll; nobody has to be paused for it.
+    """
+    shape, levels = view.shape, view.levels
+    stands = shape.faces_host & (view.queue >= _STANDS) & (view.marks >= _STANDS)
+    if not stands.any() or levels.ticks < PAST // 3:
+        return []
+    long, high = (view.level("tx_use_long", what) for what in ("now", "high"))
+    deep = view.window.past("depth", LONG) > 2 * np.nan_to_num(levels.high("depth"))
+    more = (long >= _MORE * high) & (deep.sum(axis=0) >= LONG - 2)
+    peak = np.fmax.reduce(view.polls("tx_use", LONG))
+    crowd = np.bincount(shape.alike, stands) > _FEW * np.bincount(shape.alike, shape.faces_host)
+    alone = stands & ~crowd[shape.alike] & (view.held <= 0)
+    rows = np.flatnonzero(alone & more & (peak >= view.config.busy))
+    return [int(row) for row in rows if _stands_out(view, int(row))]
 
 
 def _stands_out(view: FabricView, row: int) -> bool:

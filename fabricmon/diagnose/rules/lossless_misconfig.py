@@ -9,7 +9,7 @@ import numpy as np
 
 from fabricmon.diagnose.fabric.graph import SinkKind
 from fabricmon.diagnose.fabric.groups import single_destination
-from fabricmon.diagnose.fabric.lossless import Lossless
+from fabricmon.diagnose.fabric.lossless import NO_WAIT, Lossless
 from fabricmon.diagnose.fabric.settings import set_otherwise, settings
 from fabricmon.model.incident import Cause, Evidence, Finding, IncidentKind, Severity, Verdict
 from fabricmon.model.topology import Ecn
@@ -34,7 +34,7 @@ _BUSIER = 0.1
 _STRAY = 0.02
 """Share of bytes outside the lossless class that a fabric made for it does not exceed."""
 _UNHEARD = 0.05
-"""A port that was paused less than this share of what it was asked for did not listen."""
+"""Share of time that a port must have been asked to wait to be judged by whether it did."""
 _SHOWN = 6
 """Ports shown as evidence."""
 
@@ -107,6 +107,11 @@ class LosslessMisconfig:
                 yield replace(finding, evidence=(*finding.evidence, stopped))
                 continue
             shown = _worst(rows, lossless.drops)
+            mute = lossless.mute(rows)
+            if mute is not None:
+                cause = view.cause(mute, 0.75)
+                yield self._dropped(view, lossless, "pfc-off", cause, [mute, *shown], rows)
+                continue
             # a drop where pauses are sent is not another class's: those do not pause
             asks = bool(lossless.asked[shown[0]] > 0)
             never = not asks and bool(lossless.ingress_drops[shown[0]] > 0)
@@ -187,7 +192,9 @@ class LosslessMisconfig:
         asked = lossless.asked_share[rows] >= _UNHEARD
         paused = view.stall[peers]
         measured = ~view.frame.ratios.estimated[peers] & np.isfinite(paused)
-        unheard = measured & (paused < _UNHEARD * lossless.asked_share[rows] + 1e-3)
+        # however short the pauses are, who heeds them waits
+        unheard = measured & (paused <= NO_WAIT * lossless.asked_share[rows])
+        unheard |= measured & lossless.deaf[peers]
         overrun = lossless.ingress_drops[rows] > view.config.loss * lossless.packets[rows]
         suspects = rows[asked & (unheard | (overrun & ~measured))]
         if not len(suspects):

@@ -163,6 +163,18 @@ def test_a_link_that_goes_down_twice_flaps_and_once_is_a_bad_cable() -> None:
     assert found.id == once.id
 
 
+def test_who_was_held_back_while_a_link_was_down_is_its_victim() -> None:
+    """A poll is enough, whether it bounced once or flaps; who waits for another way is not."""
+    run = calm(leaf_spine())
+    behind, other = PortId("spine1", "p1"), PortId("spine0", "p2")
+    down = {"link_downed": {PortId("leaf1", "u1"): 1.0}}
+    waits = {"stall": {PortId("leaf0", "u1"): 0.8, other: 0.8}, "tx_use": {behind: 0.0}}
+    for kind in (IncidentKind.DEGRADED_LINK, IncidentKind.FLAPPING_LINK):
+        run.tick({**down, **waits})
+        found = next(i for i in run.ticks(5).open if i.kind is kind)
+        assert [v.device for v in found.victims] == ["leaf0"]
+
+
 def test_a_link_that_stays_down_for_a_while_is_somebody_at_work() -> None:
     """Down over several polls and up again: maintenance, or a device that restarts."""
     run = calm(leaf_spine())
@@ -234,6 +246,19 @@ INCAST = {
     "stall": {FEED: 0.5, PortId("leaf1", "u0"): 0.6, PortId("leaf2", "u0"): 0.6},
     "queue_depth_bytes": {SINK: 250_000},
 }
+
+
+def test_a_port_that_fills_as_never_before_is_an_incast_though_nobody_is_paused() -> None:
+    """Congestion control spares the others; where many ports of a device fill, so its jobs send."""
+    ports = [PortId("leaf0", f"d{n}") for n in range(4)]
+    for full in (ports[:1], ports[:2]):
+        values = {
+            "tx_use": dict.fromkeys(full, 0.95),
+            "queue_depth_bytes": dict.fromkeys(full, 250_000.0),
+            "ecn_marked_packets": dict.fromkeys(full, 500_000.0),
+        }
+        told = calm(leaf_spine(intent=ROCE)).ticks(12, values).open
+        assert [i.kind for i in told] == [IncidentKind.INCAST][: 2 - len(full)]
 
 
 def test_a_full_queue_that_is_not_marked_is_ecn_set_wrong() -> None:
@@ -311,6 +336,21 @@ def test_a_port_that_is_asked_and_does_not_stop_is_one_sided() -> None:
     assert (found.kind, found.reason) == (IncidentKind.LOSSLESS_MISCONFIG, "pfc-one-sided")
     assert found.cause is not None
     assert {(found.cause.device, found.cause.port)} & {deaf, ingress}
+
+
+def test_the_only_way_that_asks_for_no_pause_is_the_one_without_pfc() -> None:
+    """Drops are counted where the packets were to go: who came in by which way shows elsewhere."""
+    drops = {"queue_discards": {SINK: 5_000.0}, "tx_discards": {SINK: 5_000.0}}
+    ask = dict.fromkeys((PortId("leaf0", "u1"), PortId("leaf0", "u2")), 500.0)
+    heed = dict.fromkeys((PortId("spine1", "p0"), PortId("spine2", "p0")), 0.01)
+    values = drops | {"tx_pfc_frames": ask, "stall": heed}
+    found = only(calm(leaf_spine(spines=3, intent=ROCE)), values)
+    assert (found.kind, found.reason) == (IncidentKind.LOSSLESS_MISCONFIG, "pfc-off")
+    assert found.cause is not None
+    assert (found.cause.device, found.cause.port) == ("leaf0", "u0")
+    spared = values | {"rx_use": {PortId("leaf0", "u0"): 0.02}}
+    found = only(calm(leaf_spine(spines=3, intent=ROCE)), spared)
+    assert found.reason == "lossless-drops"
 
 
 def told(found: Incident) -> dict[tuple[str, str, str], tuple[float, str]]:
