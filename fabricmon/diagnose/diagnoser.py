@@ -141,8 +141,12 @@ class Diagnoser:
             return ()
 
     def _touched(self) -> NDArray[np.intp]:
-        """Rows of what is claimed now, at both ends of each cable: they do not teach."""
-        tracks = self._tracker.tracks if self._tracker is not None else ()
+        """Rows of what is claimed now, at both ends of each cable: they do not teach.
+
+        A guess that is no incident does: it may be what a job does now and then.
+        """
+        every = self._tracker.tracks if self._tracker is not None else ()
+        tracks = [track for track in every if track.incident is not None or not track.guessed]
         rows = np.array(sorted({row for track in tracks for row in track.rows}), np.intp)
         if self._shape is None or not len(rows):
             return rows

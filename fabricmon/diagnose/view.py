@@ -12,7 +12,7 @@ from fabricmon.diagnose.fabric.graph import PressureGraph, Sink
 from fabricmon.diagnose.fabric.lanes import Uneven, uneven
 from fabricmon.diagnose.fabric.plateau import plateaus
 from fabricmon.diagnose.fabric.unread import presumed
-from fabricmon.diagnose.past.levels import SPAN, Levels
+from fabricmon.diagnose.past.levels import BLOCK, SPAN, Levels
 from fabricmon.diagnose.past.memory import Memory
 from fabricmon.diagnose.past.pace import Lag, Pace
 from fabricmon.model.incident import Cause, Evidence, Victim
@@ -61,6 +61,8 @@ _LASTING = 2
 _USED = 0.02
 _COLD_STALL = 0.25
 """Stall that a port without a past is taken to show in every healthy iteration."""
+_YOUNG = 2 * BLOCK
+"""Polls in which there is not yet a past: one block may lie between two collectives."""
 
 
 def _ramp(values: NDArray[Any], low: float, high: float) -> NDArray[np.float32]:
@@ -137,7 +139,9 @@ class FabricView:
     @cached_property
     def stall_past(self) -> NDArray[np.float32]:
         """What `stall` has reached before; a port without a past must show a clear stall."""
-        return np.nan_to_num(self.level("stall", "high"), nan=_COLD_STALL)
+        past = np.nan_to_num(self.level("stall", "high"), nan=_COLD_STALL)
+        young = self.levels.ticks < _YOUNG
+        return np.fmax(past, np.float32(_COLD_STALL)) if young else past
 
     @cached_property
     def held(self) -> NDArray[np.float32]:

@@ -56,13 +56,15 @@ class Incast:
     def findings(self, view: FabricView) -> Sequence[Finding]:
         """Busy sinks that face a host, or whose traffic all goes to one, and filled ports."""
         found = []
+        known = view.levels.ticks >= PAST // 3  # what a job does now and then is no crowd
         for sink in view.sinks:
             row: int | None = sink.row
             if sink.kind is SinkKind.BUSY and not view.shape.faces_host[sink.row]:
                 row = single_destination(view, sink.row)
             if sink.kind is not SinkKind.BUSY or row is None or not _stands_out(view, row):
                 continue
-            if view.use[row] >= view.config.busy or sink.mass >= _CROWD or _stands(view, row):
+            crowd = sink.mass >= _CROWD or _stands(view, row)
+            if view.use[row] >= view.config.busy or (crowd and known):
                 found.append(self._finding(view, row, (sink.row, *map(int, sink.victims))))
         told = {finding.rows[0] for finding in found}
         return [*found, *(self._finding(view, r, ()) for r in _absorbed(view) if r not in told)]

@@ -185,6 +185,12 @@ class Track:
         """Whether this is about the telemetry itself."""
         return any(f.verdict is Verdict.TELEMETRY for f in self._latest.values())
 
+    @property
+    def guessed(self) -> bool:
+        """Whether what it is held for is a guess."""
+        kind = self.kind
+        return self._sure[kind] / self._times[kind] < GUESS
+
     def shares_cause(self, finding: Finding) -> bool:
         """Whether the finding's first cause is one that led here; two without a cause are alike."""
         if not finding.causes:

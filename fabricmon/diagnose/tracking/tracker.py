@@ -140,6 +140,8 @@ class Tracker:
         incident, config = track.incident, self._config
         if incident is None:
             needed = self._opens_after.get(track.kind, config.open_after)
+            if track.guessed:  # a collective that is a little worse for once makes one, too
+                needed = max(needed, config.open_after)
             if track.due(needed, self._within(needed)):
                 opened = track.open(self._fabric, config, view)
                 self._report.emit(

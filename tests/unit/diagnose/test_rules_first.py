@@ -97,7 +97,7 @@ def test_a_reset_seen_on_many_devices_is_one_event_of_the_fabric() -> None:
 def test_an_incident_clears_with_hysteresis_and_keeps_its_id() -> None:
     """A finding that goes away for a few polls and comes back is the same incident."""
     run = Run(leaf_spine())
-    run.ticks(20)
+    run.ticks(40)
     (incident,) = run.ticks(4, INCAST).open
     first = incident.id
     (clearing,) = run.ticks(5).open
@@ -161,3 +161,13 @@ def test_a_slow_host_is_found_though_its_job_rests_in_some_polls_more_than_in_ot
     for poll in range(8):
         found = run.tick(slow | {"tx_use": {SINK: (0.15, 0.23)[poll % 2]}}).open
     assert [i.kind for i in found] == [IncidentKind.SLOW_RECEIVER]
+
+
+def test_a_collective_that_is_worse_now_and_then_is_learned_and_no_incident() -> None:
+    """Others wait for the busiest of a job's ports before the past is known, again and again."""
+    run = Run(leaf_spine())
+    waits = {"stall": dict.fromkeys(INCAST["stall"], 0.7), "tx_use": {SINK: 0.85}}
+    for poll in range(120):
+        assert not run.tick(waits if poll % 17 > 13 else {}).open, poll
+    (incident,) = run.ticks(16, INCAST).open
+    assert incident.kind is IncidentKind.INCAST
