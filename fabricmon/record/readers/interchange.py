@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from fabricmon.errors import FormatError
 from fabricmon.formats import longtable
-from fabricmon.formats.interchange import read_topology
+from fabricmon.formats.base import BadRecord
+from fabricmon.formats.interchange import TOPOLOGY, read_topology
 from fabricmon.record.readers.base import in_order
 
 if TYPE_CHECKING:
@@ -49,9 +51,16 @@ class TopologyFile:
         return _TOPOLOGY.match(file.head) is not None
 
     def read(self, files: Sequence[File], scope: Scope) -> tuple[list[Topology], list[Pieces]]:
-        """Each as it is; a later one wins."""
-        del scope
-        return [read_topology(file.read(), file.name) for file in files], []
+        """Each as it is; a later one wins. Another JSON that lies in the folder costs itself."""
+        topologies = []
+        for file in files:
+            try:
+                topologies.append(read_topology(file.read(), file.name))
+            except FormatError as error:
+                if file.given or file.path.name.startswith(TOPOLOGY):
+                    raise
+                scope.bad(BadRecord(file.name, 0, error.message))
+        return topologies, []
 
 
 class LabelFile:

@@ -84,6 +84,20 @@ def test_a_dump_folder_is_read_whole(
     assert events(context) == 0
 
 
+def test_a_stray_json_beside_a_dump_costs_itself(tmp_path: Path, context: Context) -> None:
+    """It has a list of jobs, in words of its own; a topology that is named so must be right."""
+    (tmp_path / "c.csv").write_text(counters(3))
+    (tmp_path / "topology.json").write_text(TOPOLOGY)
+    stray = tmp_path / "run.json"
+    stray.write_text('{"seed": 1, "jobs": [[0, 16, 2.5]]}')
+    items = list(open_source([tmp_path], report=context.report).items())
+    assert isinstance(items[0], Topology)
+    assert (len(items), events(context)) == (7, 1)
+    stray.rename(tmp_path / "topology.json")
+    with pytest.raises(FormatError, match=r"topology\.json: jobs"):
+        list(open_source([tmp_path], report=context.report).items())
+
+
 def test_unknown_files_of_a_folder_are_told_and_named_ones_are_errors(
     tmp_path: Path, context: Context
 ) -> None:
