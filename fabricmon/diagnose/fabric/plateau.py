@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fabricmon.diagnose.fabric.graph import SinkKind
-from fabricmon.diagnose.past.levels import BLOCK
+from fabricmon.diagnose.past.levels import BLOCK, LONG
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,12 +62,15 @@ def _lasting(view: FabricView) -> NDArray[np.bool_]:
     bursts fills the queue for a moment and leaves at what its senders offer. A way that alone of
     its siblings cannot take what all of them are offered alike needs no queue that never empties,
     nor does a port that its host asks to stop; its job may rest in some polls more than in others.
+    But a way must stay clipped for longer than the burst of one iteration.
     """
     past = 2 * np.nan_to_num(view.levels.high("depth"))
     standing = _depths(view) > past
     use = view.polls("tx_use", POLLS)[-len(standing) :]
     steady = standing & (use >= _STEADY * np.fmax.reduce(use))
-    told = _alone(view) | (view.shape.faces_host & view.pause_evident)
+    peak = np.fmax.reduce(view.polls("tx_use", LONG))
+    told = _alone(view) & (peak < _CLIPPED * view.level("tx_use_poll", "high"))
+    told |= view.shape.faces_host & view.pause_evident
     filled = (view.window.past("depth", POLLS) > past) & told
     lasting: NDArray[np.bool_] = (steady.sum(0) >= POLLS - 1) | (filled.sum(0) >= POLLS - 1)
     return lasting

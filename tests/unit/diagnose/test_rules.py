@@ -215,7 +215,9 @@ def test_a_way_that_alone_cannot_take_its_share_is_slow() -> None:
             "queue_depth_peak_bytes": dict.fromkeys(full, 200_000.0),
             "ecn_marked_packets": dict.fromkeys(full, 9_000.0),
         }
-        told = _with_peaks().ticks(12, values).open
+        run = _with_peaks()
+        assert not run.ticks(5, values).open, "a burst of one iteration"
+        told = run.ticks(7, values).open
         assert [i.kind for i in told] == [IncidentKind.DEGRADED_LINK][: 2 - len(full)]
 
 
