@@ -117,7 +117,14 @@ def _absorbed(view: FabricView) -> list[int]:
     crowd = np.bincount(shape.alike, stands) > _FEW * np.bincount(shape.alike, shape.faces_host)
     alone = stands & ~crowd[shape.alike] & (view.held <= 0)
     rows = np.flatnonzero(alone & more & (peak >= view.config.busy))
-    return [int(row) for row in rows if _stands_out(view, int(row))]
+    return [int(row) for row in rows if _stands_out(view, int(row)) and _takes_more(view, int(row))]
+
+
+def _takes_more(view: FabricView, row: int) -> bool:
+    """Whether the host takes more over all its cards: by one instead of several, rails differ."""
+    cards = np.flatnonzero(view.shape.beyond == view.shape.beyond[row])
+    usual = float(np.nansum(view.usual_use[cards]))
+    return float(np.nansum(view.use[cards])) >= _MORE * usual
 
 
 def _stands_out(view: FabricView, row: int) -> bool:
