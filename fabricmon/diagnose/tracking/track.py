@@ -197,6 +197,11 @@ class Track:
             return not self._named
         return any(same_place(finding.causes[0], known) for known in self._leading.values())
 
+    def touches(self, finding: Finding) -> bool:
+        """Whether the finding's cause, or a port behind it, is part of this trouble."""
+        known = np.flatnonzero(self._victim).tolist()
+        return self.shares_cause(finding) or not self.rows.union(known).isdisjoint(finding.rows)
+
     @property
     def misses(self) -> int:
         """Ticks since the latest claim."""
@@ -211,6 +216,8 @@ class Track:
         total: defaultdict[IncidentKind, float] = defaultdict(float)
         for (kind, _), weight in self._kinds.items():
             total[kind] += weight
+        if any(kind is not IncidentKind.UNCLASSIFIED and w > 1.0 for kind, w in total.items()):
+            total.pop(IncidentKind.UNCLASSIFIED, None)  # what a rule describes is not that
         best = max(total, key=lambda kind: total[kind])
         if best in _SHOWN_UNDER and self._drops():
             best = IncidentKind.LOSSLESS_MISCONFIG

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from fabricmon.diagnose.tracking.track import Track
 from fabricmon.diagnose.tracking.written import dump, load
-from fabricmon.model.incident import Finding, Incident, IncidentState, Verdict
+from fabricmon.model.incident import Finding, Incident, IncidentKind, IncidentState, Verdict
 from fabricmon.model.ports import Saved
 from fabricmon.selfmon import Event
 
@@ -78,8 +78,9 @@ class Tracker:
         for open_elsewhere in inherited:
             self._go_on_with(open_elsewhere, view)
         for finding in sorted(findings, key=self._newness):
-            track = self._track_of(finding) or self._new(view.frame.time_ns)
-            track.claim(finding, view)
+            known = self._track_of(finding)
+            if known is not None or not self._explained(finding):
+                (known or self._new(view.frame.time_ns)).claim(finding, view)
         closed = [
             incident
             for track in self._tracks
@@ -117,6 +118,13 @@ class Tracker:
         best, track = max(scored, key=lambda pair: pair[0], default=(0.0, None))
         return track if best > 0 else None
 
+    def _explained(self, finding: Finding) -> bool:
+        """Whether an alarm that no rule describes lies within an incident that has its claim."""
+        return finding.kind is IncidentKind.UNCLASSIFIED and any(
+            track.incident is not None and not track.telemetry and track.touches(finding)
+            for track in self._tracks
+        )
+
     def _newness(self, finding: Finding) -> bool:
         """Who goes on with the same cause does so before others take its track for its rows."""
         return not any(self._likeness(track, finding) >= _SAME_CAUSE for track in self._tracks)
@@ -131,9 +139,11 @@ class Tracker:
         if track.shares_cause(finding):
             return _SAME_CAUSE
         union = len(track.rows | frozenset(finding.rows)) or 1
-        shared = len(track.rows.intersection(finding.rows)) / union
+        common = len(track.rows.intersection(finding.rows))
         inside = bool(finding.rows) and finding.rows[0] in track.rows
-        return 1.0 + shared if inside or shared > 0.3 else 0.0
+        described = track.kind is IncidentKind.UNCLASSIFIED and 2 * common > len(track.rows)
+        shared = common / union
+        return 1.0 + shared if inside or described or shared > 0.3 else 0.0
 
     def _settle(self, track: Track, view: FabricView) -> Incident | None:
         """Open, refresh, let clear or close one track. Gives the incident when it closed."""

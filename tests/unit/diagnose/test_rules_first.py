@@ -171,3 +171,31 @@ def test_a_collective_that_is_worse_now_and_then_is_learned_and_no_incident() ->
         assert not run.tick(waits if poll % 17 > 13 else {}).open, poll
     (incident,) = run.ticks(16, INCAST).open
     assert incident.kind is IncidentKind.INCAST
+
+
+def test_what_a_rule_describes_is_not_unclassified_however_long_it_was() -> None:
+    """An alarm came first and lasted; the incident keeps its id and gets the kind of the rule."""
+    run = Run(leaf_spine())
+    run.ticks(40)
+    odd = PortId("leaf1", "u0")
+    run.alarms[odd] = 0.9
+    (first,) = run.ticks(12, {"tx_discards": {odd: 50.0}}).open
+    assert first.kind is IncidentKind.UNCLASSIFIED
+    (later,) = run.ticks(4, {**INCAST, "tx_discards": {odd: 50.0}}).open
+    assert (later.id, later.kind) == (first.id, IncidentKind.INCAST)
+
+
+def test_an_alarm_within_an_incident_that_has_its_claim_is_none_of_its_own() -> None:
+    """A victim stays held back a little longer and is alarmed; the incident goes on elsewhere."""
+    run = Run(leaf_spine())
+    run.ticks(40)
+    odd, sink = PortId("h1-0", "nic"), PortId("spine0", "p0")
+    assert run.ticks(6, INCAST).open
+    run.alarms[odd] = 0.9
+    rest = {
+        "tx_use": INCAST["tx_use"],
+        "stall": {sink: 0.5, odd: 0.2},
+        "queue_depth_bytes": INCAST["queue_depth_bytes"],
+        "ecn_marked_packets": INCAST["ecn_marked_packets"],
+    }
+    assert [i.kind for i in run.ticks(10, rest).open] == [IncidentKind.INCAST]
