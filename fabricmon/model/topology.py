@@ -110,30 +110,31 @@ class Topology:
     idle: bool = False
     """It is known that no job runs; without it, no `jobs` means that nothing is said of them."""
 
-    def merged(self, other: Topology) -> Topology:
-        """Both, `other` winning where they speak of the same node, port or cable end.
+    def merged(self, *others: Topology) -> Topology:
+        """All of them, later ones winning where they speak of the same node, port or cable end.
 
-        A map of jobs is whole: one that names any job replaces the last.
+        A map of jobs is whole: one that names any job replaces the last. What is told again, from
+        either end of a cable, stays where it is: a merge that brings no news is equal to `self`.
         """
-        nodes = {node.name: node for node in (*self.nodes, *other.nodes)}
-        facts = {port.id: port for port in (*self.ports, *other.ports)}
+        every = (self, *others)
+        nodes = {node.name: node for one in every for node in one.nodes}
+        facts = {port.id: port for one in every for port in one.ports}
         ends: dict[PortId, Link] = {}
-        for link in (*self.links, *other.links):
-            for end in (link.a, link.b):
-                old = ends.get(end)
-                if old is not None:
-                    ends.pop(old.a, None)
-                    ends.pop(old.b, None)
-            ends[link.a] = ends[link.b] = link
-        links = tuple(dict.fromkeys(ends.values()))
-        intent = other.intent if other.intent != Intent() else self.intent
+        for one in every:
+            for link in one.links:
+                _plug(link, ends)
+        jobs, intent, interval_s = self.jobs, self.intent, self.interval_s
+        for one in others:
+            jobs = one.jobs or (() if one.idle else jobs)
+            intent = one.intent if one.intent != Intent() else intent
+            interval_s = one.interval_s or interval_s
         return Topology(
             tuple(nodes.values()),
-            links,
+            tuple(dict.fromkeys(ends.values())),
             tuple(facts.values()),
-            other.jobs or (() if other.idle else self.jobs),
+            jobs,
             intent,
-            other.interval_s or self.interval_s,
+            interval_s,
         )
 
     def with_inferred_roles(self) -> Topology:
@@ -166,3 +167,17 @@ class Topology:
     def with_intent(self, intent: Intent) -> Topology:
         """The same fabric under another declared intent."""
         return replace(self, intent=intent)
+
+
+def _plug(link: Link, ends: dict[PortId, Link]) -> None:
+    """Put a cable into both of its ports; whatever was in one of them is out of both of its own."""
+    a, b = ends.get(link.a), ends.get(link.b)
+    if a is not None and a is b:
+        if link.speed_bps not in (0.0, a.speed_bps):
+            ends[a.a] = ends[a.b] = replace(a, speed_bps=link.speed_bps)
+        return
+    for old in (a, b):
+        if old is not None:
+            ends.pop(old.a, None)
+            ends.pop(old.b, None)
+    ends[link.a] = ends[link.b] = link

@@ -90,7 +90,7 @@ class Pipeline:
     ) -> None:
         """`taps` see every item before it is used (a recorder is one)."""
         self.fabric = fabric
-        self.topology = Topology()
+        self._topology, self._shapes = Topology(), list[Topology]()
         self.ticks = 0
         self.latest: Snapshot | None = None
         self._stages = stages
@@ -109,6 +109,14 @@ class Pipeline:
         """Ticks until rows may be given back again."""
         self.targets: Callable[[], tuple[TargetStatus, ...]] = tuple
         """Who knows the targets' books; the daemon sets it."""
+
+    @property
+    def topology(self) -> Topology:
+        """The fabric's shape. Discoveries tell it piece by piece; pieces are merged all at once."""
+        if self._shapes:
+            shapes, self._shapes = self._shapes, []
+            self._adopt(*shapes)
+        return self._topology
 
     @property
     def table(self) -> PortTable:
@@ -160,7 +168,7 @@ class Pipeline:
             case Tick():
                 return self._tick(item)
             case Topology():
-                self._adopt(item)
+                self._shapes.append(item)
             case ClockStep():
                 self._stages.normalizer.shift(item.step_ns)
             case PollFailure():
@@ -223,10 +231,10 @@ class Pipeline:
 
     def rediscovered(self) -> None:
         """Every target was asked since the start: what only an earlier run knew is let go."""
+        jobs = self.topology.jobs
         fed, self._fed = self._fed, None
         if fed is not None and fed.nodes:
-            jobs = self.topology.jobs
-            self.topology = Topology(jobs=jobs)
+            self._topology = Topology(jobs=jobs)
             self._adopt(fed)
 
     def _reclaim(self) -> None:
@@ -283,8 +291,6 @@ class Pipeline:
     def _adopt_table(self, table: PortTable) -> None:
         self._stages = replace(self._stages, table=table)
 
-    # ---------------------------------------------------------------------------------------------
-
     def forget(self, target: str) -> None:
         """A target was taken from the config: its ports are not published any more."""
         rows = self._target_rows.pop(target, None)
@@ -292,15 +298,15 @@ class Pipeline:
             kept = list(self._target_rows.values())
             self._gone[np.setdiff1d(rows, np.concatenate(kept)) if kept else rows] = True
 
-    def _adopt(self, topology: Topology) -> None:
+    def _adopt(self, *shapes: Topology) -> None:
         if self._fed is not None:
-            self._fed = self._fed.merged(topology)
-        merged = self.topology.merged(topology).with_inferred_roles()
+            self._fed = self._fed.merged(*shapes)
+        merged = self._topology.merged(*shapes).with_inferred_roles()
         if self._intent is not None:
             merged = merged.with_intent(self._intent)
-        if merged == self.topology:
+        if merged == self._topology:
             return
-        self.topology = merged
+        self._topology = merged
         self.table.adopt(merged)
         self._stages.normalizer.adopt(merged.intent)
         self._context.report.emit(
@@ -308,6 +314,8 @@ class Pipeline:
         )
 
     def _absorb(self, batch: ReadingBatch) -> None:
+        if not self._topology.nodes:
+            self.topology  # noqa: B018 - the first shape gives ports their rows
         rows = self.table.rows(batch.ports)
         self._stages.normalizer.absorb(batch)
         if self.table.refused > self._refused:
@@ -337,14 +345,14 @@ class Pipeline:
             self._gone = np.concatenate([self._gone, np.zeros(missing, np.bool_)])
 
     def _tick(self, tick: Tick) -> Snapshot:
-        stages = self._stages
+        stages, topology = self._stages, self.topology
         with self._timed("normalize"):
             frame = stages.normalizer.tick(tick.time_ns, tick.interval_s)
             stages.window.push(frame)
         with self._timed("detect"):
-            scores = stages.detector.score(stages.window, self.table, self.topology)
+            scores = stages.detector.score(stages.window, self.table, topology)
         with self._timed("diagnose"):
-            diagnosis = stages.diagnoser.diagnose(stages.window, scores, self.table, self.topology)
+            diagnosis = stages.diagnoser.diagnose(stages.window, scores, self.table, topology)
             stages.detector.feedback(diagnosis.findings)
         if self.maintenance is not None:
             for incident in diagnosis.open:
@@ -359,7 +367,7 @@ class Pipeline:
             self.fabric,
             self.ticks,
             self.table,
-            self.topology,
+            topology,
             frame,
             scores,
             present,

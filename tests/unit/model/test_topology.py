@@ -43,6 +43,29 @@ class TestMerged:
         assert 4e11 == merged.ports[0].speed_bps
         assert (old.jobs, old.intent) == (merged.jobs, merged.intent)
 
+    def test_a_cable_told_again_from_either_end_is_no_news(self) -> None:
+        """Each of its devices tells of a cable, without its speed; order and speed stay."""
+        links = (_link("a/1", "b/1", 4e11), _link("a/2", "c/1", 1e11))
+        known = Topology(links=links)
+        assert known == known.merged(Topology(links=(_link("b/1", "a/1"),)))
+        faster = known.merged(Topology(links=(_link("b/1", "a/1", 8e11),)))
+        assert faster.links == (_link("a/1", "b/1", 8e11), links[1])
+
+    def test_many_at_once_are_as_one_after_the_other(self) -> None:
+        """Cables that move, nodes that change, a map of jobs and the end of it."""
+        parts = (
+            Topology((Node("a", "switch"),), (_link("a/1", "b/1"), _link("c/1", "d/1"))),
+            Topology(links=(_link("a/1", "c/1", 1e9),), jobs=(Job("j", ("h",)),)),
+            Topology(
+                (Node("a", "switch", Role.LEAF),), (_link("b/1", "d/1"),), intent=Intent((3,))
+            ),
+            Topology(idle=True, interval_s=5.0),
+        )
+        whole = Topology()
+        for part in parts:
+            whole = whole.merged(part)
+        assert Topology().merged(*parts) == whole
+
     def test_merging_twice_changes_nothing(self) -> None:
         """A rediscovery that finds the same fabric is no change."""
         topology = Topology((Node("a", "switch"),), (_link("a/1", "b/1", 1e9),))

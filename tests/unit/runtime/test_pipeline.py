@@ -107,9 +107,27 @@ class TestTopology:
             (Node("a", "switch"), Node("b", "switch")), (Link(PortId("a", "1"), PortId("b", "1")),)
         )
         pipeline.feed(topology)
+        assert pipeline.topology.links == topology.links
         version = pipeline.table.version
         pipeline.feed(topology)
+        assert pipeline.topology.links == topology.links
         assert version == pipeline.table.version
+
+    def test_what_devices_tell_one_by_one_is_one_change(self, context: Context) -> None:
+        """A hundred leaves tell of their uplinks, then the spine of all of them: no more news."""
+        pipeline = make_pipeline(context)
+        nodes = [Node(f"leaf{n}", "switch") for n in range(100)]
+        links = [Link(PortId(f"leaf{n}", "u"), PortId("spine", str(n))) for n in range(100)]
+        for node, link in zip(nodes, links, strict=True):
+            pipeline.feed(Topology((node, Node("spine", "switch")), (link,)))
+        pipeline.feed(Tick(10 * _S, 10.0))
+        back = tuple(Link(link.b, link.a) for link in links)
+        pipeline.feed(Topology((Node("spine", "switch"),), back))
+        pipeline.feed(Tick(20 * _S, 10.0))
+        told = {"event": "topology_changed"}
+        registry = context.report.metrics.registry
+        assert registry.get_sample_value("fabricmon_self_events_total", told) == 1
+        assert set(pipeline.topology.links) == set(links)
 
 
 class TestClockSteps:
