@@ -53,13 +53,13 @@ def test_broken_oids_are_refused(octets: str) -> None:
 def test_long_oids_leave_nothing_in_memory() -> None:
     """An agent that makes up long OIDs, or pads their numbers, does not fill what is remembered."""
     tracemalloc.start()
-    for number in range(2_000):
+    for number in range(100):
         oid = (1, 3, *([100_000 + number] * 100), 7)
         assert ber.decode_oid(ber.encode_oid(oid)) == oid
         ber.decode_oid(b"\x2b" + b"\x80" * 10_000 + bytes([1 + number % 100, 1]))
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert kept < 500_000
+    assert kept < 100_000
 
 
 def test_overlong_oids_are_refused() -> None:

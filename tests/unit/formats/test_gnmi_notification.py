@@ -151,11 +151,11 @@ def test_long_paths_leave_nothing_in_memory() -> None:
     wire = Wire()
     wire.take([("state/counters/in-octets", "uint_val", 7)])
     tracemalloc.start()
-    for number in range(200):
+    for number in range(20):
         wire.take([(f"state/{'x' * 100_000}{number}", "uint_val", 1)])
         wire.take([("state/counters/in-octets", "uint_val", 7)], f"{PREFIX}/{'y' * 9000}{number}")
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert kept < 2_000_000
-    assert wire.recorder.table.take_refused() == 800
+    assert kept < 500_000
+    assert wire.recorder.table.take_refused() == 80
     assert wire.values() == {("e1", "rx_bytes"): 7}
