@@ -113,10 +113,13 @@ class Pipeline:
     @property
     def topology(self) -> Topology:
         """The fabric's shape. Discoveries tell it piece by piece; pieces are merged all at once."""
+        self._settle_shape()
+        return self._topology
+
+    def _settle_shape(self) -> None:
         if self._shapes:
             shapes, self._shapes = self._shapes, []
             self._adopt(*shapes)
-        return self._topology
 
     @property
     def table(self) -> PortTable:
@@ -174,8 +177,6 @@ class Pipeline:
             case PollFailure():
                 pass
         return None
-
-    # --- what outlives a process, and a row ------------------------------------------------------
 
     def save(self) -> Saved:
         """Everything that a restart should not lose, as it is now."""
@@ -315,7 +316,7 @@ class Pipeline:
 
     def _absorb(self, batch: ReadingBatch) -> None:
         if not self._topology.nodes:
-            self.topology  # noqa: B018 - the first shape gives ports their rows
+            self._settle_shape()  # the first one gives ports their rows
         rows = self.table.rows(batch.ports)
         self._stages.normalizer.absorb(batch)
         if self.table.refused > self._refused:

@@ -13,7 +13,7 @@ SAMPLES = Path(os.environ.get("FABRICMON_SAMPLES", ROOT.parent / "shared" / "sam
 """Where the corpus of real device data is, if it is here."""
 
 
-def _absent(what: str) -> None:
+def absent(what: str) -> None:
     """Skip on a laptop, fail under CI: a skipped test must not hide."""
     if os.environ.get("CI"):
         pytest.fail(f"{what} is required under CI")
@@ -24,7 +24,7 @@ def require(command: str) -> str:
     """The path of a real program that a test talks to."""
     found = shutil.which(command, path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
     if found is None:
-        _absent(f"the program {command}")
+        absent(f"the program {command}")
     assert found is not None
     return found
 
@@ -33,7 +33,7 @@ def require_library(name: str, package: str) -> str:
     """The path of a library that is put before a program's own."""
     found = next(Path("/usr/lib").glob(f"*/{name}"), None)
     if found is None:
-        _absent(f"the library {name} of the package {package}")
+        absent(f"the library {name} of the package {package}")
     return str(found)
 
 
@@ -41,5 +41,5 @@ def samples(*parts: str) -> Path:
     """A path inside the corpus of real device data, which is never part of this repository."""
     path = SAMPLES.joinpath(*parts)
     if not path.exists():
-        _absent(f"the corpus path {path}")
+        absent(f"the corpus path {path}")
     return path

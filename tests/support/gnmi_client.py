@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from fabricmon.model.readings import Poll
+    from fabricmon.simulate.agents.gnmi import GnmiAgent
+    from fabricmon.testing import ManualClock
 
 T0 = 1_764_460_800_000_000_000
 S = 1_000_000_000
@@ -84,6 +86,14 @@ class Client:
         error = await self.until(lambda r: isinstance(r, PollError) and r.reason is reason)
         assert isinstance(error, PollError)
         return error
+
+
+async def again(agent: GnmiAgent, clock: ManualClock, step_s: float = 5.0) -> None:
+    """Let time pass until a client has connected a second time."""
+    async with asyncio.timeout(20):
+        while agent.connections < 2:
+            await clock.advance(step_s)
+            await asyncio.sleep(0.02)
 
 
 def values(poll: Poll, counter: str = "rx_bytes", port: str = "swp1") -> list[int]:

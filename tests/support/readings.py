@@ -9,13 +9,13 @@ import numpy as np
 from fabricmon.api import Context
 from fabricmon.model.counters import BY_ID
 from fabricmon.model.ports import PortTable
-from fabricmon.model.readings import Column, PortSet, ReadingBatch
+from fabricmon.model.readings import Column, PortSet, ReadingBatch, State
 from fabricmon.normalize import Normalizer
 from fabricmon.selfmon import Reporter
 from fabricmon.testing import ManualClock
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from fabricmon.model.frame import Frame
 
@@ -86,3 +86,17 @@ class Feed:
 def column(counter: str, **how: object) -> Column:
     """A column of this counter."""
     return Column(BY_ID[counter], **how)  # type: ignore[arg-type]
+
+
+def latest(batches: Iterable[ReadingBatch]) -> dict[tuple[str, str], int | float]:
+    """The last value that is known, by port and counter."""
+    found: dict[tuple[str, str], int | float] = {}
+    for batch in batches:
+        for n, port in enumerate(batch.ports.port):
+            for k, column in enumerate(batch.columns):
+                if batch.state[k, n] == State.OK:
+                    found[port, column.counter.id] = int(batch.values[k, n])
+            for g, column in enumerate(batch.gauge_columns):
+                if batch.gauges[g, n] == batch.gauges[g, n]:
+                    found[port, column.counter.id] = float(batch.gauges[g, n])
+    return found

@@ -8,8 +8,14 @@ import subprocess
 import sys
 
 import pytest
+from support import absent
 
-pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="glibc's allocator")
+
+@pytest.fixture(autouse=True)
+def _needs_glibc() -> None:
+    if platform.libc_ver()[0] != "glibc":
+        absent("glibc's allocator")
+
 
 _THREADS = """\
 import ctypes, threading

@@ -6,7 +6,6 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import pytest_asyncio
 from support.certificates import Authority
 from support.gnmi_client import Client, batch, values
 
@@ -27,15 +26,6 @@ if TYPE_CHECKING:
 
 # One event loop for all: grpc keeps hold of the first it was used with.
 pytestmark = [pytest.mark.wire, pytest.mark.asyncio(loop_scope="module")]
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def agent() -> AsyncIterator[GnmiAgent]:
-    """A device that serves one reading."""
-    device = GnmiAgent("leaf1")
-    device.update([batch(0, 5000)])
-    yield device
-    await device.stop()
 
 
 @pytest.mark.parametrize("encoding", ["proto", "json_ietf", "json"])

@@ -6,8 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 import pytest
-import pytest_asyncio
-from support.gnmi_client import T0, Client, S, batch, values
+from support.gnmi_client import T0, Client, S, again, batch, values
 
 from fabricmon.api import Context, Target
 from fabricmon.collectors.gnmi import GnmiCollector, GnmiConfig
@@ -15,21 +14,10 @@ from fabricmon.errors import PollError, Reason
 from fabricmon.simulate.agents.gnmi import GnmiAgent
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
     from fabricmon.testing import ManualClock
 
 # One event loop for all: grpc keeps hold of the first it was used with.
 pytestmark = [pytest.mark.wire, pytest.mark.asyncio(loop_scope="module")]
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def agent() -> AsyncIterator[GnmiAgent]:
-    """A device that serves one reading."""
-    device = GnmiAgent("leaf1")
-    device.update([batch(0, 5000)])
-    yield device
-    await device.stop()
 
 
 async def test_a_restart_is_survived(
@@ -44,10 +32,7 @@ async def test_a_restart_is_survived(
     await client.failure(Reason.UNREACHABLE)
     await agent.start(address)
     agent.update([batch(30, 12)])
-    async with asyncio.timeout(20):
-        while agent.connections < 2:
-            await clock.advance(5)
-            await asyncio.sleep(0.02)
+    await again(agent, clock)
     assert values(await client.value(12)) == [12]
     await client.collector.stop()
 
@@ -64,10 +49,7 @@ async def test_silence_is_noticed_and_ended(
     assert "silent" in str(await client.failure(Reason.NO_DATA))
     agent.silent = False
     agent.update([batch(60, 6000)])
-    async with asyncio.timeout(20):
-        while agent.connections < 2:
-            await clock.advance(5)
-            await asyncio.sleep(0.02)
+    await again(agent, clock)
     await client.value(6000)
     await client.collector.stop()
 
@@ -90,10 +72,7 @@ async def test_silence_is_two_sample_intervals(
         await client.poll()
     agent.silent = False
     agent.update([batch(60, 6000)])
-    async with asyncio.timeout(20):
-        while agent.connections < 2:
-            await clock.advance(1)
-            await asyncio.sleep(0.02)
+    await again(agent, clock, 1.0)
     await client.value(6000)
     await clock.advance(20)
     await client.failure(Reason.NO_DATA)

@@ -26,8 +26,8 @@ _SEEN, _INFERRED = 0.75, 0.6
 """Confidence in a plateau that is seen, and in one that must be there."""
 _CLIPPED = 0.85
 """It stays below this share of what it carried in a poll before."""
-_STANDS = 0.5
-"""How far a queue must have risen (`FabricView.queue`)."""
+STANDS = 0.5
+"""How far a queue, or its marks, must have risen (`FabricView.queue`, `marks`)."""
 _STEADY = 0.85
 """Polls in which it sends at least this share of what it sent in the best of them are alike."""
 _PATIENCE = 5
@@ -43,7 +43,7 @@ _FLOWS = 0.05
 
 def plateaus(view: FabricView) -> NDArray[np.bool_]:
     """bool[N]: clipped below the link's rate with a queue that never stood before."""
-    standing = (view.queue >= _STANDS) & (view.marks >= 0.3)
+    standing = (view.queue >= STANDS) & (view.marks >= 0.3)
     if not standing.any() or view.levels.ticks < _KNOWN:
         return np.zeros_like(standing)
     peak = np.fmax.reduce(view.polls("tx_use", POLLS), axis=0)
@@ -80,7 +80,7 @@ def _alone(view: FabricView) -> NDArray[np.bool_]:
     """bool[N]: a way before which a queue stands, and before none of its siblings."""
     way = view.shape.parallel >= 0
     group = np.where(way, view.shape.parallel, 0)
-    stands = way & (view.queue >= _STANDS)
+    stands = way & (view.queue >= STANDS)
     alone: NDArray[np.bool_] = stands & (np.bincount(group, stands)[group] == 1)
     return alone
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from fabricmon.diagnose.fabric.graph import SinkKind
 from fabricmon.diagnose.fabric.groups import single_destination
-from fabricmon.diagnose.fabric.plateau import BELOW
+from fabricmon.diagnose.fabric.plateau import BELOW, STANDS
 from fabricmon.diagnose.past.levels import LONG, PAST
 from fabricmon.model.incident import Finding, IncidentKind, Severity, Verdict
 
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 _CROWD = 0.3
 """Held time, in ports, behind a port that is not seen full: polls may be longer than bursts."""
-_STANDS = 0.5
-"""How far queue and marks must have risen to say the same."""
 _MORE = 1.15
 """Times what it ever carried over some iterations: a port that fills as never before."""
 _FEW = 0.25
@@ -97,7 +95,7 @@ def _known(view: FabricView, row: int, signal: str) -> bool:
 def _stands(view: FabricView, row: int) -> bool:
     """Whether a marked queue stands in the port: senders that slow down leave some of it idle."""
     full = np.fmax.reduce(view.polls("tx_use", LONG)[:, row]) >= BELOW
-    return bool(full and view.queue[row] >= _STANDS and view.marks[row] >= _STANDS)
+    return bool(full and view.queue[row] >= STANDS and view.marks[row] >= STANDS)
 
 
 def _absorbed(view: FabricView) -> list[int]:
@@ -107,7 +105,7 @@ def _absorbed(view: FabricView) -> list[int]:
     stands in them in nearly every poll; nobody has to be paused for it.
     """
     shape, levels = view.shape, view.levels
-    stands = shape.faces_host & (view.queue >= _STANDS) & (view.marks >= _STANDS)
+    stands = shape.faces_host & (view.queue >= STANDS) & (view.marks >= STANDS)
     if not stands.any() or levels.ticks < PAST // 3:
         return []
     long, high = (view.level("tx_use_long", what) for what in ("now", "high"))

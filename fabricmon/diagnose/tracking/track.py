@@ -199,8 +199,9 @@ class Track:
 
     def touches(self, finding: Finding) -> bool:
         """Whether the finding's cause, or a port behind it, is part of this trouble."""
-        known = np.flatnonzero(self._victim).tolist()
-        return self.shares_cause(finding) or not self.rows.union(known).isdisjoint(finding.rows)
+        known = [row for row in finding.rows if row < len(self._victim)]
+        shared = self._victim[known].any() or not self.rows.isdisjoint(finding.rows)
+        return bool(shared) or self.shares_cause(finding)
 
     @property
     def misses(self) -> int:

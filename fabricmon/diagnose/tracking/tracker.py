@@ -141,7 +141,7 @@ class Tracker:
         union = len(track.rows | frozenset(finding.rows)) or 1
         common = len(track.rows.intersection(finding.rows))
         inside = bool(finding.rows) and finding.rows[0] in track.rows
-        described = track.kind is IncidentKind.UNCLASSIFIED and 2 * common > len(track.rows)
+        described = 2 * common > len(track.rows) and track.kind is IncidentKind.UNCLASSIFIED
         shared = common / union
         return 1.0 + shared if inside or described or shared > 0.3 else 0.0
 

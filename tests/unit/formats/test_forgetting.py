@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from support.readings import latest
+
 from fabricmon.formats import gnmi_path
 from fabricmon.formats.base import Layout
 from fabricmon.formats.continuity import Continuity
@@ -14,7 +16,6 @@ from fabricmon.formats.gnmi_record import Recorder
 from fabricmon.formats.series import polls
 from fabricmon.formats.series_table import SeriesTable
 from fabricmon.mappings.gnmi import GnmiPaths
-from fabricmon.model.readings import State
 
 S = 1_000_000_000
 T0 = 1_764_460_800 * S
@@ -58,15 +59,7 @@ class Target:
         self.continuity.end(samples.ended)
         chunk = self.continuity.apply(samples.take())
         self.table.end(samples.ended, chunk)
-        found: dict[tuple[str, str], float] = {}
-        for batch in polls(self.layout, chunk):
-            for n, port in enumerate(batch.ports.port):
-                for k, column in enumerate(batch.columns):
-                    if batch.state[k, n] == State.OK:
-                        found[port, column.counter.id] = int(batch.values[k, n])
-                for g, column in enumerate(batch.gauge_columns):
-                    if batch.gauges[g, n] == batch.gauges[g, n]:
-                        found[port, column.counter.id] = float(batch.gauges[g, n])
+        found = latest(polls(self.layout, chunk))
         self.forgotten += self.forgetting.look(len(chunk))
         return found
 

@@ -6,6 +6,8 @@ import json
 import tracemalloc
 from typing import Any
 
+from support.readings import latest
+
 from fabricmon.formats import gnmi_path
 from fabricmon.formats.base import Layout
 from fabricmon.formats.gnmi_notification import NotificationReader, write_path
@@ -14,7 +16,6 @@ from fabricmon.formats.gnmi_record import Recorder
 from fabricmon.formats.series import polls
 from fabricmon.formats.series_table import SeriesTable
 from fabricmon.mappings.gnmi import GnmiPaths
-from fabricmon.model.readings import State
 
 T0 = 1_764_460_800_000_000_000
 PREFIX = "interfaces/interface[name=e1]"
@@ -47,16 +48,7 @@ class Wire:
     def values(self) -> dict[tuple[str, str], int | float]:
         """The last value by port and counter."""
         self.recorder.samples.pack(1)
-        found: dict[tuple[str, str], int | float] = {}
-        for batch in polls(self.layout, self.recorder.samples.take()):
-            for n, port in enumerate(batch.ports.port):
-                for k, column in enumerate(batch.columns):
-                    if batch.state[k, n] == State.OK:
-                        found[port, column.counter.id] = int(batch.values[k, n])
-                for g, column in enumerate(batch.gauge_columns):
-                    if batch.gauges[g, n] == batch.gauges[g, n]:
-                        found[port, column.counter.id] = float(batch.gauges[g, n])
-        return found
+        return latest(polls(self.layout, self.recorder.samples.take()))
 
 
 def test_every_kind_of_value() -> None:
