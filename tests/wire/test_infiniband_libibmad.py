@@ -6,7 +6,7 @@ import ctypes
 import ctypes.util
 
 import pytest
-from support import _absent
+from support import absent
 
 from fabricmon.formats import mad
 
@@ -39,7 +39,7 @@ def known() -> set[tuple[str, int, int]]:
     """(name, first bit, last bit) of every field of the installed libibmad."""
     found = ctypes.util.find_library("ibmad")
     if found is None:
-        _absent("libibmad")
+        absent("libibmad")
     library = ctypes.CDLL(found)
     library.mad_field_name.restype = ctypes.c_char_p
     library.mad_set_field.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_int, ctypes.c_uint32]

@@ -75,17 +75,17 @@ def _took_over(view: FabricView) -> NDArray[np.bool_]:
     more |= two.min(axis=0) > np.fmax(1.1 * high, high + _USED)
     left &= way & ~_rerouted(view) & (view.held <= 0)  # who may not send was not left
     inherits = _inherits(view, left & way)
-    rises = (view.use - view.usual_use >= _RISE) & view.waited_for  # of a job that stopped, none
+    peak = np.fmax.reduce(view.polls("tx_use", 6), axis=0)
+    told = np.isfinite(view.levels.now("depth")) & np.isfinite(view.levels.now("ecn"))
+    unseen = (peak >= view.config.busy) & ~told  # else a queue would stand, or be marked
+    room = unseen | view.waited_for
+    rises = (view.use - view.usual_use >= _RISE) & room  # of a job that stopped, none
     more &= way & (inherits | ((view.held <= 0) & rises))
     moved = _share_moved(view, left & _emptier_than_hosts(view))
     more |= (view.held > 0) & (view.use >= _USED) & moved
     if not left.any() or not more.any():
         return np.zeros(len(way), np.bool_)
     groups = np.unique(shape.parallel[left])
-    peak = np.fmax.reduce(view.polls("tx_use", 6), axis=0)
-    told = np.isfinite(view.levels.now("depth")) & np.isfinite(view.levels.now("ecn"))
-    unseen = (peak >= view.config.busy) & ~told  # else a queue would stand, or be marked
-    room = unseen | view.waited_for
     return more & room & np.isin(shape.parallel, groups)
 
 

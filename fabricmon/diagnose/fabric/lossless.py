@@ -21,6 +21,8 @@ NO_WAIT = 1e-3
 """Waiting per pause asked for that no stop and go falls short of: two packets must drain first."""
 _LIKE = 0.7
 """Share of what comes in by its siblings from which a way is filled like them."""
+_ALIKE = 0.1
+"""Share of the pauses of the way that asks for most from which another asks likewise."""
 _SENDS = 0.05
 """A port that uses less of its link may have had nothing to send."""
 
@@ -157,7 +159,7 @@ class Lossless:
         ways = rows[view.shape.parallel[rows] >= 0]
         asked = np.fmax.reduce(view.polls("tx_pause", LONG)[:, ways], axis=0)
         takes = np.nan_to_num(known_mean(view.polls("rx_use", LONG)[:, ways]))
-        asks = asked > 0
+        asks = (asked > 0) & (asked >= _ALIKE * np.fmax.reduce(asked, initial=0))
         if asks.sum() < 2:
             return None
         mute = (asked <= 0) & (takes >= _LIKE * np.median(takes[asks]))
