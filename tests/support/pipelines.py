@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fabricmon import app, config, yamlfile
 from fabricmon.diagnose import DiagnoseConfig, Diagnoser
 from fabricmon.model.counters import BY_ID
 from fabricmon.model.ports import PortTable
@@ -57,6 +58,12 @@ def make_pipeline(context: Context, fabric: str = "pod", **options: Any) -> Pipe
         DiagnoseConfig(),
     )
     return Pipeline(fabric, stages, context, **options)
+
+
+def limited(context: Context, limit: int) -> Pipeline:
+    """The product's own, with room for so many ports."""
+    loaded = config.accept(yamlfile.loads(f"limits: {{ports: {limit}}}", file="limits.yaml"))
+    return app.make_pipeline("pod", context, loaded)
 
 
 def batch(target: str, ports: PortSet, value: int, time_ns: int, **more: Any) -> ReadingBatch:

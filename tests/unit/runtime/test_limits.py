@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.pipelines import batch, ports
+from support.pipelines import batch, limited, ports
+from support.selfmon import events
 
 from fabricmon import app, config, yamlfile
 from fabricmon.api import Context
@@ -13,27 +14,15 @@ from fabricmon.errors import ConfigError
 from fabricmon.model import ports as model_ports
 from fabricmon.model.stream import Tick
 from fabricmon.model.topology import Link, Node, PortId, Topology
-from fabricmon.runtime.pipeline import Pipeline
 from fabricmon_exporters.prometheus import PrometheusConfig, PrometheusExporter
 
 _S = 10**9
 _START = 1_780_000_000 * _S
 
 
-def _pipeline(context: Context, limit: int) -> Pipeline:
-    loaded = config.accept(yamlfile.loads(f"limits: {{ports: {limit}}}", file="limits.yaml"))
-    return app.make_pipeline("pod", context, loaded)
-
-
-def _refusals(context: Context) -> float:
-    registry = context.report.metrics.registry
-    labels = {"event": "ports_refused"}
-    return registry.get_sample_value("fabricmon_self_events_total", labels) or 0.0
-
-
 def test_ports_beyond_the_limit_are_refused_and_counted(context: Context) -> None:
     """The page holds as many ports as the limit says, those read first; their rates stay right."""
-    pipeline, exporter = _pipeline(context, 4), PrometheusExporter(PrometheusConfig(), context)
+    pipeline, exporter = limited(context, 4), PrometheusExporter(PrometheusConfig(), context)
     good = ports("leaf", "1", "2", "3")
     greedy = ports("liar", *map(str, range(100)))
     for poll in range(3):
@@ -46,13 +35,13 @@ def test_ports_beyond_the_limit_are_refused_and_counted(context: Context) -> Non
     page = exporter.page({}, openmetrics=False).body.decode()
     assert 4 == len(pipeline.table) == page.count("\nfabricmon_port_receive_bytes_total{")
     assert 99 == pipeline.table.refused
-    assert 1 == _refusals(context), "once, not at every poll"
+    assert 1 == events(context, "ports_refused"), "once, not at every poll"
     assert [100.0] * 4 == snapshot.frame.rate_of("rx_bytes").tolist()
 
 
 def test_names_that_change_at_every_poll_leave_nothing_behind(context: Context) -> None:
     """New names in each poll are refused in each; the arrays do not grow."""
-    pipeline = _pipeline(context, 8)
+    pipeline = limited(context, 8)
     for poll in range(5):
         now = _START + poll * 10 * _S
         names = (f"{poll}.{i}" for i in range(16))
@@ -61,12 +50,12 @@ def test_names_that_change_at_every_poll_leave_nothing_behind(context: Context) 
     assert snapshot is not None
     assert 8 == len(pipeline.table) == snapshot.frame.n_ports
     assert 4 * 16 + 8 == pipeline.table.refused
-    assert 5 == _refusals(context)
+    assert 5 == events(context, "ports_refused")
 
 
 def test_a_topology_beyond_the_limit_is_taken_as_far_as_it_goes(context: Context) -> None:
     """Cables to ports without a row are left out, and the tick after it works."""
-    pipeline = _pipeline(context, 3)
+    pipeline = limited(context, 3)
     nodes = (Node("a", "switch"), Node("b", "switch"))
     links = tuple(Link(PortId("a", str(i)), PortId("b", str(i))) for i in range(4))
     pipeline.feed(Topology(nodes, links))
@@ -75,7 +64,7 @@ def test_a_topology_beyond_the_limit_is_taken_as_far_as_it_goes(context: Context
     assert snapshot is not None
     assert [1, 0, -1] == pipeline.table.peer.tolist()
     assert pipeline.table.refused > 0
-    assert 1 == _refusals(context)
+    assert 1 == events(context, "ports_refused")
 
 
 def test_targets_beyond_the_limit_are_refused(tmp_path: Path, context: Context) -> None:
@@ -92,7 +81,7 @@ def test_a_source_that_makes_a_new_set_of_ports_in_each_poll_fills_no_cache(
 ) -> None:
     """What is remembered of port sets is bounded by their names, not by their number."""
     monkeypatch.setattr(model_ports, "_MOST_NAMES", 500)
-    pipeline = _pipeline(context, 100)
+    pipeline = limited(context, 100)
     for poll in range(60):
         now = _START + poll * 10 * _S
         pipeline.feed(batch("t", ports("t", *map(str, range(100))), poll, now))

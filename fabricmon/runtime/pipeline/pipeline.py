@@ -8,17 +8,18 @@ Same items in, same snapshots out: no clock is read here, and nothing depends on
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fabricmon.formats.interchange import read_topology, write_topology
-from fabricmon.model.ports import Saved
 from fabricmon.model.readings import ReadingBatch
 from fabricmon.model.snapshot import Snapshot
 from fabricmon.model.stream import ClockStep, PollFailure, Tick
 from fabricmon.model.topology import Topology
+from fabricmon.runtime.pipeline.presence import Presence
+from fabricmon.runtime.pipeline.stages import Lasting
 from fabricmon.selfmon import Event
 
 if TYPE_CHECKING:
@@ -27,17 +28,15 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from fabricmon.api import Context, Detector
-    from fabricmon.diagnose import Diagnoser
+    from fabricmon.api import Context
     from fabricmon.model.incident import Incident
     from fabricmon.model.maintenance import Maintenance
-    from fabricmon.model.ports import PortTable
+    from fabricmon.model.ports import PortTable, Saved
     from fabricmon.model.snapshot import Scores, TargetStatus
     from fabricmon.model.stream import Item
     from fabricmon.model.topology import Intent
     from fabricmon.model.window import Window
-    from fabricmon.normalize import Normalizer
-    from fabricmon.settings import Settings
+    from fabricmon.runtime.pipeline.stages import Stages
 
 _PRESENT_POLLS = 3.5
 """A port is published until it has missed three polls."""
@@ -47,32 +46,6 @@ _REST_TICKS = 20
 """Rows are given back this seldom: a device that invents ports must not make every tick dear."""
 _FEW_GONE = 64
 """Rows of ports long gone that are not worth the copying, unless the table is full."""
-
-
-@dataclass(frozen=True, slots=True)
-class Stages:
-    """The pieces of one pipeline, built by the composition root."""
-
-    table: PortTable
-    normalizer: Normalizer
-    window: Window
-    detector: Detector
-    diagnoser: Diagnoser
-    detect: Settings
-    """What the detector was made with."""
-    diagnose: Settings
-    """What the diagnoser was made with."""
-
-
-@runtime_checkable
-class Lasting(Protocol):
-    """A detector that outlives its process, and the rows of ports that are gone."""
-
-    def save(self) -> Saved:
-        """What it remembers."""
-
-    def restore(self, saved: Saved) -> None:
-        """Go on from there. Raises `KeyError` or `ValueError` where it does not fit."""
 
 
 class Pipeline:
@@ -98,11 +71,9 @@ class Pipeline:
         self._intent = intent
         self.maintenance = maintenance
         self._taps = list(taps)
-        self._target_rows: dict[str, NDArray[np.int32]] = {}
-        self._heard: dict[str, list[NDArray[np.int32]]] = {}
-        self._gone = np.zeros(0, np.bool_)
+        self._presence = Presence()
         self._refused = 0
-        self._named: tuple[Topology | None, NDArray[np.bool_]] = None, self._gone
+        self._named: tuple[Topology | None, NDArray[np.bool_]] = None, np.zeros(0, np.bool_)
         self._fed: Topology | None = None
         self._last = Tick(0, 1.0)
         self._rest = 0
@@ -141,18 +112,10 @@ class Pipeline:
         Counters, history and topology stay; detector and diagnoser stay too unless their config
         changed, in which case they begin to learn anew.
         """
-        was, new = old._stages, self._stages
-        self._stages = replace(
-            new,
-            table=was.table,
-            normalizer=was.normalizer,
-            window=was.window,
-            detector=was.detector if was.detect == new.detect else new.detector,
-            diagnoser=was.diagnoser if was.diagnose == new.diagnose else new.diagnoser,
-        )
+        self._stages = self._stages.inheriting(old._stages)
         self.ticks, self.latest, self.targets = old.ticks, old.latest, old.targets
-        self._target_rows, self._heard, self._gone = old._target_rows, old._heard, old._gone
-        self._refused, self.maintenance = old._refused, old.maintenance
+        self._presence, self._refused = old._presence, old._refused
+        self.maintenance = old.maintenance
         for tap in self._taps:
             tap(old.topology)
         self._adopt(old.topology)
@@ -180,21 +143,12 @@ class Pipeline:
 
     def save(self) -> Saved:
         """Everything that a restart should not lose, as it is now."""
-        saved = self._save_rooms()
+        saved = self._stages.save()
         saved.add("table", self.table.save())
         saved.other["topology"] = np.frombuffer(write_topology(self.topology), np.uint8)
         tick = self._last
         about = {"ticks": self.ticks, "time_ns": tick.time_ns, "interval_s": tick.interval_s}
         saved.write("pipeline", about)
-        return saved
-
-    def _save_rooms(self) -> Saved:
-        stages, saved = self._stages, Saved()
-        saved.add("normalizer", stages.normalizer.save())
-        saved.add("window", stages.window.save())
-        saved.add("diagnoser", stages.diagnoser.save(self.table.ids))
-        if isinstance(stages.detector, Lasting):
-            saved.add("detector", stages.detector.save())
         return saved
 
     def restore(self, saved: Saved, now_ns: int) -> float:
@@ -208,25 +162,22 @@ class Pipeline:
         about = saved.read("pipeline")
         age_s = (now_ns - about["time_ns"]) / 1e9
         polls = age_s / about["interval_s"]
-        stages = self._stages
-        self._adopt_table(stages.table.restored(saved.part("table")))
-        if any(array.shape[-1] > len(self.table) for array in saved.ports.values()):
+        table = self.table.restored(saved.part("table"))
+        if any(array.shape[-1] > len(table) for array in saved.ports.values()):
             raise ValueError("the arrays are of more ports than there are names")
+        stages = replace(self._stages, table=table)
         if 0 <= polls <= stages.window.capacity:
-            stages.normalizer.restore(saved.part("normalizer"), self.table)
+            stages = stages.recalling(saved)
             stages.normalizer.wake(now_ns, gap=polls > _MISSED_POLLS)
-            window = stages.window.restored(saved.part("window"))
-            self._stages = replace(self._stages, window=window)
         else:
-            stages.normalizer.restart(self.table)
-        stages.diagnoser.restore(saved.part("diagnoser"), self.table)
-        if isinstance(stages.detector, Lasting):
-            stages.detector.restore(saved.part("detector"))
+            stages.normalizer.restart(table)
+        stages.relearn(saved)
+        self._stages = stages
         topology = read_topology(saved.other["topology"].tobytes())
         for tap in self._taps:
             tap(topology)
         self._adopt(topology)
-        self.table.recall(saved.part("table"))
+        table.recall(saved.part("table"))
         self.ticks, self._fed = int(about["ticks"]), Topology()
         return age_s
 
@@ -256,16 +207,13 @@ class Pipeline:
             return
         self._rest = _REST_TICKS
         rows = np.flatnonzero(~gone)
-        saved, table = self._save_rooms().only(rows), self.table.save().only(rows)
-        self._adopt_table(self.table.restored(table))
-        self.table.adopt(self.topology)
-        self.table.recall(table)
-        stages.normalizer.restore(saved.part("normalizer"), self.table)
-        window = stages.window.restored(saved.part("window"))
-        self._stages = replace(self._stages, window=window)
-        stages.diagnoser.restore(saved.part("diagnoser"), self.table)
-        stages.detector.restore(saved.part("detector"))
-        self._move_rows(rows)
+        saved, facts = stages.save().only(rows), self.table.save().only(rows)
+        table = self.table.restored(facts)
+        table.adopt(self.topology)
+        table.recall(facts)
+        self._stages = replace(stages, table=table).recalling(saved)
+        self._stages.relearn(saved)
+        self._presence.only(rows)
         self._context.report.emit(Event.PORTS_FORGOTTEN, self.fabric, ports=int(gone.sum()))
 
     def _named_rows(self) -> NDArray[np.bool_]:
@@ -280,24 +228,9 @@ class Pipeline:
             self._named = self.topology, named
         return self._named[1]
 
-    def _move_rows(self, rows: NDArray[np.intp]) -> None:
-        """`rows` of the old table are now 0, 1, 2 ..."""
-        place = np.full(len(self._gone), -1, np.int32)
-        place[rows] = np.arange(len(rows), dtype=np.int32)
-        self._gone = self._gone[rows]
-        for target, old in self._target_rows.items():
-            new = place[old]
-            self._target_rows[target] = new[new >= 0]
-
-    def _adopt_table(self, table: PortTable) -> None:
-        self._stages = replace(self._stages, table=table)
-
     def forget(self, target: str) -> None:
         """A target was taken from the config: its ports are not published any more."""
-        rows = self._target_rows.pop(target, None)
-        if rows is not None:
-            kept = list(self._target_rows.values())
-            self._gone[np.setdiff1d(rows, np.concatenate(kept)) if kept else rows] = True
+        self._presence.forget(target)
 
     def _adopt(self, *shapes: Topology) -> None:
         if self._fed is not None:
@@ -322,28 +255,7 @@ class Pipeline:
         if self.table.refused > self._refused:
             refused, self._refused = self.table.refused - self._refused, self.table.refused
             self._context.report.emit(Event.PORTS_REFUSED, batch.target, ports=refused)
-        rows = rows[rows >= 0]
-        if batch.partial:
-            rows = np.union1d(rows, self._target_rows.get(batch.target, rows))
-        self._heard.setdefault(batch.target, []).append(rows)
-
-    def _settle_presence(self) -> None:
-        """Ports that a target which did answer no longer names are gone."""
-        self._grow()
-        for target, heard in self._heard.items():
-            now = heard[0] if len(heard) == 1 else np.unique(np.concatenate(heard))
-            before = self._target_rows.get(target)
-            if before is not now:
-                if before is not None:
-                    self._gone[before] = True
-                self._target_rows[target] = now
-            self._gone[now] = False
-        self._heard.clear()
-
-    def _grow(self) -> None:
-        missing = len(self.table) - len(self._gone)
-        if missing > 0:
-            self._gone = np.concatenate([self._gone, np.zeros(missing, np.bool_)])
+        self._presence.hear(batch.target, rows, partial=batch.partial)
 
     def _tick(self, tick: Tick) -> Snapshot:
         stages, topology = self._stages, self.topology
@@ -360,8 +272,7 @@ class Pipeline:
                 incident.maintenance = self.maintenance.covers(incident, tick.time_ns)
         self._last = tick
         self._count(scores, tick)
-        self._settle_presence()
-        known = ~self._gone[: frame.n_ports]
+        known = self._presence.settle(len(self.table))[: frame.n_ports]
         present = known & (frame.age_s <= _PRESENT_POLLS * tick.interval_s)
         self.ticks += 1
         self.latest = Snapshot(
