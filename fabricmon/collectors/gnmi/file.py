@@ -8,23 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from pydantic import Field
 
+from fabricmon.collectors.gnmi.harvest import Harvest, load_paths
 from fabricmon.collectors.gnmi.tail import Followed, News, Tail
 from fabricmon.errors import FormatError, PollError, Reason
 from fabricmon.formats.base import Layout
-from fabricmon.formats.continuity import Continuity
-from fabricmon.formats.forgetting import Forgetting
 from fabricmon.formats.gnmi import GnmiDecoder
 from fabricmon.formats.gnmi_record import Recorder
 from fabricmon.formats.line_forms import LineForms
-from fabricmon.formats.series import polls
 from fabricmon.formats.series_table import SeriesTable
-from fabricmon.mappings.gnmi import GnmiPaths
-from fabricmon.model.readings import Poll
 from fabricmon.selfmon import Event
 from fabricmon.settings import Duration, Settings, Size
 
@@ -33,6 +30,7 @@ if TYPE_CHECKING:
 
     from fabricmon.api import Context, Target
     from fabricmon.formats.base import BadRecord
+    from fabricmon.model.readings import Poll
     from fabricmon.model.topology import Topology
 
 
@@ -101,15 +99,14 @@ class GnmiFileCollector:
     def unmatched_of(self, target: Target) -> Mapping[str, int]:
         """The paths in a target's files that no mapping knows, the most frequent."""
         source = self._sources.get(target.name)
-        return source.unmatched if source is not None else {}
+        return source.harvest.unmatched if source is not None else {}
 
     @property
-    def unmatched(self) -> dict[str, int]:
-        """Paths seen in the files that no mapping knows."""
-        total: dict[str, int] = {}
+    def unmatched(self) -> Counter[str]:
+        """Paths seen in the files that no mapping knows, all of them."""
+        total = Counter[str]()
         for source in self._sources.values():
-            for path, count in source.paths.unmatched.items():
-                total[path] = total.get(path, 0) + count
+            total.update(source.paths.unmatched)
         return total
 
 
@@ -118,26 +115,19 @@ class _Source:
 
     def __init__(self, target: Target, config: GnmiFileConfig, context: Context) -> None:
         self._target, self._config, self._context = target, config, context
-        self.paths = _paths(target, config)
-        self._layout = Layout(target.name)
-        table = SeriesTable(self._layout, self.paths, config.series)
+        self.paths = load_paths(target.mapping, config.mappings)
+        table = SeriesTable(Layout(target.name), self.paths, config.series)
         self.recorder = Recorder(table, self.paths, device=target.name)
-        self._continuity = Continuity(table)
-        self._forms = LineForms()
-        self._forgetting = Forgetting(
-            self.recorder, self._continuity, self._forms.forget, self._forms.tidy
-        )
+        self._forms = forms = LineForms()
+        self.harvest = Harvest(self.recorder, self.paths, context.report, forms.forget, forms.tidy)
         self._tail = Tail(target.address, config.backlog)
         self._decoders: dict[int, tuple[Followed, GnmiDecoder]] = {}
-        self._lost: dict[Reason, int] = {}
         self._last_news = context.clock.monotonic()
         self._lock = threading.Lock()
         self._closed = False
         self._told: set[str] = set()
         self.more = False
         """The last poll read as much as it may."""
-        self.unmatched: Mapping[str, int] = {}
-        """As of the last poll; read from other threads."""
 
     def poll(self) -> Poll:
         """Runs in a thread. A poll that was given up may still run, so they take turns."""
@@ -167,16 +157,7 @@ class _Source:
             quiet = clock.monotonic() - self._last_news
             raise PollError(Reason.NO_DATA, f"{self._target.address}: no news for {quiet:.0f} s")
         self._tell_oddities()
-        self._continuity.end(self.recorder.samples.ended)
-        chunk = self._continuity.apply(self.recorder.samples.take())
-        self.recorder.table.end(self.recorder.samples.ended, chunk)
-        batches = tuple(polls(self._layout, chunk))
-        self._count(Reason.LIMIT, self.recorder.table.take_refused())
-        if forgotten := self._forgetting.look(len(chunk)):
-            self._context.report.emit(Event.PORTS_FORGOTTEN, self._target.name, ports=forgotten)
-        self.unmatched = self.paths.most_unmatched()
-        lost, self._lost = self._lost, {}
-        return Poll(batches, lost)
+        return self.harvest.poll()
 
     def _settle(self, now: int) -> None:
         """Take last records without a line end; let go of files that are closed and read."""
@@ -190,7 +171,7 @@ class _Source:
         try:
             yield from self._tail.read(self._config.max_bytes)
         except FormatError as error:
-            self._count(Reason.MALFORMED)
+            self.harvest.lose(Reason.MALFORMED)
             self._context.report.emit(
                 Event.RECORD_SKIPPED, self._target.name, reason=error.message, file=error.file
             )
@@ -205,7 +186,7 @@ class _Source:
         return decoder
 
     def _bad(self, record: BadRecord) -> None:
-        self._count(Reason.MALFORMED)
+        self.harvest.lose(Reason.MALFORMED)
         self._context.report.emit(
             Event.RECORD_SKIPPED,
             record.file,
@@ -213,10 +194,6 @@ class _Source:
             reason=record.reason,
             target=self._target.name,
         )
-
-    def _count(self, reason: Reason, count: int = 1) -> None:
-        if count:
-            self._lost[reason] = self._lost.get(reason, 0) + count
 
     def _tell_oddities(self) -> None:
         """Once a source: what is read all the same, but somebody should know."""
@@ -245,11 +222,3 @@ class _Source:
         self._closed = True
         with self._lock:
             self._tail.close()
-
-
-def _paths(target: Target, config: GnmiFileConfig) -> GnmiPaths:
-    try:
-        return GnmiPaths.load(target.mapping, config.mappings)
-    except KeyError as error:
-        message = f"there is no gNMI mapping called {target.mapping!r}"
-        raise PollError(Reason.NOT_FOUND, message) from error

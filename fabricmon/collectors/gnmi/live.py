@@ -138,24 +138,11 @@ class GnmiCollector:
     def unmatched_of(self, target: Target) -> Mapping[str, int]:
         """The paths a target sent most that no mapping knows."""
         session = self._sessions.get(target.name)
-        return session.unmatched if session is not None else {}
-
-    @property
-    def unmatched(self) -> dict[str, int]:
-        """Paths that were received and that no mapping knows."""
-        total: dict[str, int] = {}
-        for session in self._sessions.values():
-            for path, count in session.paths.unmatched.items():
-                total[path] = total.get(path, 0) + count
-        return total
+        return session.harvest.unmatched if session is not None else {}
 
     def _session(self, target: Target) -> Session:
         session = self._sessions.get(target.name)
         if session is None:
-            try:
-                session = Session(target, self._config, self._context, self._away)
-            except KeyError as error:
-                message = f"there is no gNMI mapping called {target.mapping!r}"
-                raise PollError(Reason.NOT_FOUND, message) from error
+            session = Session(target, self._config, self._context, self._away)
             self._sessions[target.name] = session
         return session

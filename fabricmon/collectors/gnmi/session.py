@@ -7,26 +7,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
+from fabricmon.collectors.gnmi.harvest import Harvest, load_paths
 from fabricmon.errors import PollError, Reason
 from fabricmon.formats import gnmi_path
 from fabricmon.formats.base import Layout
-from fabricmon.formats.continuity import Continuity
-from fabricmon.formats.forgetting import Forgetting
 from fabricmon.formats.gnmi_notification import NotificationReader, write_path
 from fabricmon.formats.gnmi_proto import SERVICE, messages
 from fabricmon.formats.gnmi_record import Recorder
-from fabricmon.formats.series import polls
 from fabricmon.formats.series_table import SeriesTable
-from fabricmon.mappings.gnmi import GnmiPaths
-from fabricmon.model.readings import Poll
 from fabricmon.selfmon import Event
 from fabricmon.settings import masked
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from fabricmon.api import Context, Target
     from fabricmon.collectors.gnmi.live import GnmiConfig
+    from fabricmon.model.readings import Poll
 
 _ENCODINGS = ("proto", "json_ietf", "json")
 _PACK_EVERY = 256
@@ -59,16 +54,13 @@ class Session:
         """
         self._away = away
         self._target, self._config, self._context = target, config, context
-        self.paths = GnmiPaths.load(target.mapping or "openconfig", config.mappings)
-        self._layout = Layout(target.name)
-        table = SeriesTable(self._layout, self.paths, config.series)
+        self.paths = load_paths(target.mapping or "openconfig", config.mappings)
+        table = SeriesTable(Layout(target.name), self.paths, config.series)
         self.recorder = Recorder(table, self.paths, device=target.name)
         self._asked = str((target.options or {}).get("target") or self.paths.target)
         self._reader = NotificationReader(self.recorder, target.name, self._asked)
         self._encoding: str = config.encoding
-        self._continuity = Continuity(table)
-        self._forgetting = Forgetting(self.recorder, self._continuity, self._reader.forget)
-        self._lost: dict[Reason, int] = {}
+        self.harvest = Harvest(self.recorder, self.paths, context.report, self._reader.forget)
         self._unpacked = 0
         self._call: Any = None
         self._changed = asyncio.Event()  # the first answer is complete, or there will be none
@@ -76,8 +68,6 @@ class Session:
         self.synced = False
         """The device sent everything once. Being connected is not enough."""
         self._error: PollError | None = None
-        self.unmatched: Mapping[str, int] = {}
-        """Paths no mapping knows, as of the last poll; read from other threads."""
         self._silence_s = config.silence_s(self.paths)
         self._beats = False  # something came after the first complete answer
         self._since = 0.0  # when the subscription was sent
@@ -239,13 +229,13 @@ class Session:
                 self._answered.set()
                 return
         except (ValueError, TypeError, AttributeError, OverflowError) as error:
-            self._count(Reason.MALFORMED, 1)
+            self.harvest.lose(Reason.MALFORMED)
             self._context.report.emit(Event.RECORD_SKIPPED, self._target.name, reason=str(error))
         self._unpacked += 1
         if self._unpacked >= _PACK_EVERY:
             self._pack()
             while len(samples) > self._config.buffer:
-                self._count(Reason.LIMIT, samples.drop_oldest())
+                self.harvest.lose(Reason.LIMIT, samples.drop_oldest())
 
     def _pack(self) -> None:
         self._unpacked = 0
@@ -253,21 +243,7 @@ class Session:
 
     def _collected(self) -> Poll:
         self._pack()
-        samples = self.recorder.samples
-        self._continuity.end(samples.ended)
-        chunk = self._continuity.apply(samples.take())
-        self.recorder.table.end(samples.ended, chunk)
-        batches = tuple(polls(self._layout, chunk))
-        self._count(Reason.LIMIT, self.recorder.table.take_refused())
-        lost, self._lost = self._lost, {}
-        self.unmatched = self.paths.most_unmatched()
-        if forgotten := self._forgetting.look(len(chunk)):
-            self._context.report.emit(Event.PORTS_FORGOTTEN, self._target.name, ports=forgotten)
-        return Poll(batches, lost)
-
-    def _count(self, reason: Reason, count: int) -> None:
-        if count:
-            self._lost[reason] = self._lost.get(reason, 0) + count
+        return self.harvest.poll()
 
     def _fail(self, error: PollError) -> None:
         if self._error is None or error.reason is not Reason.NO_DATA:
@@ -277,7 +253,7 @@ class Session:
 
     def _lose_session(self) -> None:
         self.synced = False
-        self._continuity.forget()
+        self.harvest.break_off()
 
     def _request(self, gnmi: Any) -> Any:
         config = self._config

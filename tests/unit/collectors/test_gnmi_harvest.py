@@ -1,21 +1,23 @@
-"""Ports that a device named once: their rows are given back, and nothing else changes."""
+"""From poll to poll of a gNMI target: rows of ports named once are given back, the rest holds."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from support.readings import latest
+from support.selfmon import events
 
+from fabricmon.api import Context
+from fabricmon.collectors.gnmi.harvest import Harvest
 from fabricmon.formats import gnmi_path
 from fabricmon.formats.base import Layout
-from fabricmon.formats.continuity import Continuity
-from fabricmon.formats.forgetting import Forgetting
 from fabricmon.formats.gnmi_notification import NotificationReader, write_path
 from fabricmon.formats.gnmi_proto import messages
 from fabricmon.formats.gnmi_record import Recorder
-from fabricmon.formats.series import polls
 from fabricmon.formats.series_table import SeriesTable
 from fabricmon.mappings.gnmi import GnmiPaths
+from fabricmon.selfmon import Reporter
+from fabricmon.testing import ManualClock
 
 S = 1_000_000_000
 T0 = 1_764_460_800 * S
@@ -34,9 +36,9 @@ class Target:
         self.table = SeriesTable(self.layout, paths)
         self.recorder = Recorder(self.table, paths, "leaf1")
         self.reader = NotificationReader(self.recorder, "leaf1")
-        self.continuity = Continuity(self.table)
-        self.forgetting = Forgetting(self.recorder, self.continuity, self.reader.forget)
-        self.forgotten = 0
+        clock = ManualClock()
+        self.context = Context(clock, Reporter(clock))
+        self.harvest = Harvest(self.recorder, paths, self.context.report, self.reader.forget)
 
     def hear(self, port: str, time_ns: int, delete: str = "", **values: Any) -> None:
         """One notification, as bytes."""
@@ -54,14 +56,8 @@ class Target:
 
     def poll(self) -> dict[tuple[str, str], float]:
         """The last of each value since the last poll."""
-        samples = self.recorder.samples
-        samples.pack(T0)
-        self.continuity.end(samples.ended)
-        chunk = self.continuity.apply(samples.take())
-        self.table.end(samples.ended, chunk)
-        found = latest(polls(self.layout, chunk))
-        self.forgotten += self.forgetting.look(len(chunk))
-        return found
+        self.recorder.samples.pack(T0)
+        return latest(self.harvest.poll().batches)
 
 
 def test_invented_ports_are_forgotten_and_the_others_are_not() -> None:
@@ -81,7 +77,8 @@ def test_invented_ports_are_forgotten_and_the_others_are_not() -> None:
         assert found["swp1", "oper_up"] == 1.0
         assert found[f"new{poll * NEW}", "rx_bytes"] == 7
         most = max(most, target.layout.ports)
-    assert target.forgotten > 200 * NEW
+    assert events(target.context, "ports_forgotten") == 2
+    assert target.layout.ports < 200 * NEW
     assert most < 300 * NEW
     assert len(target.table) < 3 * target.layout.ports
     target.hear("swp1", now, **{RX: 5})
@@ -100,7 +97,7 @@ def test_a_silent_target_forgets_nothing() -> None:
     for _ in range(500):
         assert target.poll() == {}
     assert target.layout.ports == 200
-    assert target.forgotten == 0
+    assert events(target.context, "ports_forgotten") == 0
 
 
 def test_a_few_silent_ports_are_kept() -> None:
@@ -112,4 +109,4 @@ def test_a_few_silent_ports_are_kept() -> None:
                 target.hear(f"swp{number}", T0 + poll * S, **{RX: poll})
         target.poll()
     assert target.layout.ports == 8
-    assert target.forgotten == 0
+    assert events(target.context, "ports_forgotten") == 0
