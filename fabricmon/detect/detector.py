@@ -1,7 +1,7 @@
-"""`ForestDetector`: one forest per port role and technology, beside a lane of plain physics.
+"""`ForestDetector`: one forest per port role and technology, beside plain physics.
 
     window -> features -> gate -> forest -> k of n -> alarm
-                       -> lane  ----------^
+                       -> physics --------^
 
 Refits are due by tick count, are computed from what is known at that tick, and are swapped in at a
 fixed later tick: the same stream gives the same scores, whether the fit ran in line or in a thread.
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from pydantic import Field
 
-from fabricmon.detect import lane
+from fabricmon.detect import physics
 from fabricmon.detect.features import NAMES, Features
 from fabricmon.detect.nursery import Nursery
 from fabricmon.detect.peers import Peers, kind_name
@@ -101,9 +101,9 @@ class ForestDetector:
         anomaly, crossed = self._judge(values, kind, known, evident)
         anomaly[~evident] *= np.float32(0.5)  # without physical evidence, never above the middle
         crossed &= evident
-        physics = np.where(known, lane.judge(values), 0)
-        np.fmax(anomaly, np.where(physics > 0, physics, np.nan), out=anomaly, casting="same_kind")
-        crossed |= physics > 0
+        wrong = np.where(known, physics.judge(values), 0)
+        np.fmax(anomaly, np.where(wrong > 0, wrong, np.nan), out=anomaly, casting="same_kind")
+        crossed |= wrong > 0
         alarm = self._k_of_n(crossed)
 
         rows = np.flatnonzero(alarm)

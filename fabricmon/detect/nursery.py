@@ -85,7 +85,7 @@ class Nursery:
         return self._tainted
 
     def restore(self, samples: dict[int, NDArray[np.float32]], kept_out: NDArray[np.int64]) -> None:
-        """Begin with rows that an earlier run kept."""
+        """Begin with rows [M,F] by kind, and `kept_out` int64[N], that an earlier run had."""
         self._tainted = kept_out
         for kind, rows in samples.items():
             self._add(kind, rows)
