@@ -113,7 +113,7 @@ class Broker:
         """Let go."""
         client, self._client = self._client, None
         if client is not None:
-            with suppress(Exception):
+            with suppress(Exception):  # it is let go in any case, and says itself what it lost
                 await asyncio.wait_for(client.close(), 0.5)
 
     async def _trouble(self, error: Exception) -> None:

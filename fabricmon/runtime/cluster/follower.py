@@ -92,7 +92,7 @@ class Follower:
 
     async def close(self) -> None:
         """The consumer is not needed any more."""
-        with suppress(Exception):
+        with suppress(Exception):  # the server forgets it below, or by itself
             await self._subscription.unsubscribe()
         with suppress(BrokerError):
             await self._broker.forget(self._name)
