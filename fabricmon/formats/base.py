@@ -80,7 +80,7 @@ class Chunk:
         return len(self.time_ns)
 
     def part(self, which: slice | NDArray[np.bool_] | NDArray[np.intp]) -> Chunk:
-        """Some of the samples."""
+        """Some of the M samples: a range, bool[M], or their places."""
         return Chunk(
             self.time_ns[which],
             self.port[which],
@@ -235,7 +235,7 @@ class Layout:
         return self._ports.get((device, port), -1), self._by_value.get(column, -1)
 
     def keep(self, ports: NDArray[np.bool_]) -> NDArray[np.int32]:
-        """Forget the ports that are False; `renumbered` of the others."""
+        """Forget the ports that are False, of bool[ports]. int32[ports]: `renumbered` of them."""
         places = renumbered(ports)
         self._names = [self._names[port] for port in np.flatnonzero(ports).tolist()]
         self._ports = {name: number for number, name in enumerate(self._names)}

@@ -72,7 +72,7 @@ class Continuity:
         return silent
 
     def keep(self, ports: NDArray[np.bool_]) -> None:
-        """Forget the ports that are False; the table did already."""
+        """Forget the ports that are False, of bool[ports]; the table did already."""
         kept = np.flatnonzero(ports)
         self._mark = self._mark[kept]
         have = self._last.shape[1]

@@ -41,7 +41,7 @@ class LineOrder:
         self._first = self._size = np.zeros(0, np.int64)
 
     def grow(self, first: NDArray[np.int64], size: NDArray[np.int64]) -> None:
-        """By form: its first part, and how many it has."""
+        """int64[forms] each: a form's first part, and how many it has."""
         self._first, self._size = first, size
         fresh = len(size) - len(self._after)
         if fresh:
@@ -56,7 +56,7 @@ class LineOrder:
             )
 
     def guess(self, count: int) -> NDArray[np.int32]:
-        """The next forms if the source repeats itself; none where it does not."""
+        """int32[count]: the next forms if the source repeats itself; int32[0] where it does not."""
         guess, form, after = [], self._last, self._after
         if self._misled < _MOST_MISLED:
             for _ in range(count):
@@ -83,7 +83,7 @@ class LineOrder:
         self._last = before
 
     def note(self, lines: Lines, forms: NDArray[np.int32]) -> None:
-        """Remember how lines of these forms look."""
+        """Remember how lines of these forms, int32[lines], look."""
         whole = np.ones(len(lines), np.bool_)
         start, end = lines.numerals.start, lines.numerals.end
         line = np.repeat(np.arange(len(lines)), lines.count)
@@ -100,7 +100,7 @@ class LineOrder:
             self._texts[form] = text[a:b]
 
     def recall(self, lines: Lines, forms: NDArray[np.int32]) -> bool:
-        """Whether lines are of these forms; if so, their numbers are found."""
+        """Whether lines are of these forms, int32[lines]; if so, their numbers are found."""
         same = self._length[forms] == lines.length
         if np.count_nonzero(same) < _FEW * len(lines):
             return False

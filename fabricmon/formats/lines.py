@@ -25,7 +25,7 @@ class Found(NamedTuple):
     """What it is."""
 
     def some(self, which: NDArray[np.bool_]) -> Found:
-        """Some of them."""
+        """Those of bool[M] that are True."""
         return Found(self.line[which], self.number[which], self.part[which])
 
 
@@ -63,13 +63,13 @@ class Lines:
 
     @cached_property
     def count(self) -> NDArray[np.int64]:
-        """How many numbers each has."""
+        """int64[lines]: how many numbers each has."""
         line = np.searchsorted(self._ends, self.numerals.start)
         return np.bincount(line, minlength=len(self))
 
     @cached_property
     def first(self) -> NDArray[np.int64]:
-        """Which of all numbers is the first of each."""
+        """int64[lines]: which of all numbers is the first of each."""
         return np.cumsum(self.count) - self.count
 
     def without(self, start: NDArray[np.int64], end: NDArray[np.int64]) -> tuple[bytes, bool]:
@@ -97,7 +97,7 @@ class Lines:
         return [self.data[a:b] for a, b in zip(starts, ends, strict=True)]
 
     def beyond_int64(self, number: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Which numbers may be above 2^63."""
+        """bool[M]: which of these numbers, int64[M], may be above 2^63."""
         start, end = self.numerals.start[number], self.numerals.end[number]
         return (end - start == MAX_DIGITS) & (self._text[start] == ord("9"))
 
@@ -109,7 +109,7 @@ class Lines:
         return text.decode() if quoted else orjson.loads(text)
 
     def read(self, number: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """These numbers, which are whole (what -1 gives is for the caller to leave out)."""
+        """uint64[M]: these numbers, int64[M], which are whole; what -1 gives is to be left out."""
         if not len(self.numerals.start):
             return np.zeros(len(number), np.uint64)
         start, end = self.numerals.start[number], self.numerals.end[number]

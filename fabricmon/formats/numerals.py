@@ -137,7 +137,7 @@ def _dates(
 
 
 def integers(text: bytes, start: NDArray[np.int64], end: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """The integers that stand at these places, all of which are `whole`.
+    """uint64[M]: the integers that stand at these places, int64[M], all of which are `whole`.
 
     Eight digits are one word: neighbours are added up two, four and eight at a time.
     """
@@ -200,7 +200,7 @@ def spans(first: NDArray[np.int64], length: NDArray[np.int64]) -> NDArray[np.int
 
 
 def varint_numbers(varints: list[bytes] | tuple[bytes, ...]) -> NDArray[np.uint64]:
-    """The numbers of many varints (protobuf's: seven bits a byte, the lowest first), at once."""
+    """uint64[M]: the numbers of M varints (protobuf's: seven bits a byte, the lowest first)."""
     octets = np.frombuffer(b"".join(varints), np.uint8)
     if not len(octets):
         return np.empty(0, np.uint64)

@@ -95,7 +95,7 @@ class Samples:
         counts: NDArray[np.int64],
         received_ns: int,
     ) -> None:
-        """Take many values at once; each time is that of so many of them."""
+        """Take M values at once; each of the `times` is that of so many of them (`counts`)."""
         self._pack(codes, raw, times, counts, received_ns)
 
     def stamp(self, time_ns: int) -> None:
@@ -214,7 +214,7 @@ _OLDEST = 100_000_000  # seconds: 1973; smaller is no time but a counter or an u
 def nanoseconds(
     stamps: NDArray[np.int64], received_ns: int
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_], NDArray[np.bool_]]:
-    """Times in nanoseconds whatever unit they came in, which were not, and which were none.
+    """int64[M] in nanoseconds whatever unit they came in; bool[M] which did not; bool[M] no time.
 
     Devices send seconds, milli-, micro- and nanoseconds in one field; magnitudes tell them apart
     for every date from 1973 to 5138.

@@ -191,7 +191,7 @@ class SeriesTable:
     def chunk(
         self, series: NDArray[np.int32], time_ns: NDArray[np.int64], raw: NDArray[np.uint64]
     ) -> Chunk:
-        """Samples in the numbers of the layout; those of replaced series are left out."""
+        """M samples in the numbers of the layout; those of replaced series are left out."""
         if self._deletes:
             self._over[series[series >= 0]] = False
         port = np.where(series >= 0, self._port[series], UNMAPPED)

@@ -78,7 +78,7 @@ class Grid:
     _gauges: tuple[tuple[float, int | None], ...] = field(repr=False)
 
     def blank(self, more: int = 0) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
-        """Flat matrices [R·N + more] for one poll: everything that is to be read is MISSING."""
+        """Flat values, states [R·N + more] for a poll: everything that is to be read is MISSING."""
         values = np.zeros(self.base.size + more, np.uint64)
         values[: self.base.size] = self.base.reshape(-1)
         state = np.full(self.base.size + more, State.MISSING, np.uint8)
@@ -92,7 +92,7 @@ class Grid:
     def fill(
         self, instances: Instances, walk: Walk
     ) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
-        """The flat matrices, filled from a walk instead of a poll."""
+        """The flat matrices [R·N], filled from a walk instead of a poll."""
         values, state = self.blank()
         for instance, place in zip(instances.oids, instances.place.tolist(), strict=True):
             value = walk.number(instance)
@@ -110,7 +110,7 @@ class Grid:
         uptime_cs: int | None = None,
         discontinuity: bool = False,
     ) -> ReadingBatch:
-        """One poll as a batch. Takes the flat matrices over."""
+        """One poll as a batch. Takes the flat matrices, [R·N] and more, over."""
         values = values[: self.base.size].reshape(self.base.shape)
         state = state[: self.base.size].reshape(self.base.shape)
         counts, gauges = len(self._shifts), len(self.gauge_columns)

@@ -266,7 +266,7 @@ class PortTable:
         self.version += 1
 
     def set_speed(self, rows: NDArray[np.int32], speed_bps: NDArray[np.float64]) -> None:
-        """Take link speeds as read; NaN and zero leave what was known."""
+        """Take link speeds as read, bits a second, [M] each; NaN and zero leave what was known."""
         good = (rows >= 0) & (speed_bps > 0)
         rows, speed_bps = rows[good], speed_bps[good]
         if not np.array_equal(self.speed_bps[rows], speed_bps):

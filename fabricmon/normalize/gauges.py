@@ -65,7 +65,7 @@ class Gauges:
         return None if row is None else self._values[row, :ports]
 
     def drain(self, ports: int, queues: tuple[int, ...]) -> tuple[NDArray[np.bool_], Drained]:
-        """Ports with a reading, then port gauges (id -> [N]) and queue gauges (id -> [N,Q]).
+        """bool[N] with a reading, then port gauges (id -> [N]) and queue gauges (id -> [N,Q]).
 
         `queues` are the Q that the frame has. Forgets everything.
         """

@@ -173,7 +173,7 @@ class Store:
         setattr(self, name, array[:, : self.ports])
 
     def begin(self) -> tuple[NDArray[np.float32], NDArray[np.uint8]]:
-        """Start a tick with no rates; hands over the rates and states published last."""
+        """Start a tick with no rates; hands over the rates and states [S,N] published last."""
         before = self.rate, self.published
         self._set("rate", np.full_like(self._data["rate"], np.nan))
         return before

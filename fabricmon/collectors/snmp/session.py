@@ -33,7 +33,7 @@ class Session(Protocol):
     async def read(
         self, plan: Plan, values: NDArray[np.uint64], state: NDArray[np.uint8]
     ) -> Counter[Reason]:
-        """Fill the flat matrices from all instances of `plan`; the count of what was lost."""
+        """Fill the flat matrices [R·N + more] from all of `plan`; the count of what was lost."""
 
     def close(self) -> None:
         """Forget what is under way."""

@@ -73,7 +73,7 @@ def target_json(status: TargetStatus) -> dict[str, Any]:
 
 
 def pick_rows(snapshot: Snapshot, text: str, device: str, sort: str) -> NDArray[np.intp]:
-    """Rows of present ports whose name has `text`, worst first (or by name)."""
+    """intp[M]: rows of present ports whose name has `text`, worst first (or by name)."""
     frame, table = snapshot.frame, snapshot.table
     rows: NDArray[np.intp] = np.flatnonzero(snapshot.present[: frame.n_ports])
     if device or text:

@@ -54,7 +54,7 @@ class Profile:
     """What the last poll read of `_NEWS`."""
 
     def news(self, values: NDArray[np.uint64], state: NDArray[np.uint8]) -> NDArray[np.intp]:
-        """Ports whose link has changed since the last poll.
+        """intp[M]: ports whose link has changed since the last poll, of `values`, `state` [K,N].
 
         It went down, or was trained anew, or counts as down and carries packets.
         """
