@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ruamel.yaml import YAML
 from support.pipelines import make_pipeline
+from support.selfmon import events
 
 from fabricmon.model.topology import PortId
 from fabricmon.record import open_source
@@ -63,10 +64,7 @@ def test_a_case_stays_right(folder: Path, context: Context) -> None:
     assert case["about"]
     assert set(case) <= ALLOWED
     outcome, seen = run(folder, context)
-    skipped = context.report.metrics.registry.get_sample_value(
-        "fabricmon_self_events_total", {"event": "record_skipped"}
-    )
-    assert (skipped or 0) == case.get("skipped", 0)
+    assert events(context, "record_skipped") == case.get("skipped", 0)
     assert outcome.ticks == case.get("ticks", outcome.ticks)
     for wanted in case.get("values", ()):
         port = PortId(wanted["device"], str(wanted["port"]))

@@ -13,6 +13,7 @@ from fabricmon.model.readings import Column, PortSet, ReadingBatch, State
 from fabricmon.normalize import Normalizer
 from fabricmon.selfmon import Reporter
 from fabricmon.testing import ManualClock
+from support.selfmon import metric
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -78,9 +79,7 @@ class Feed:
 
     def counted(self, state: str) -> float:
         """How often `fabricmon_values_total` counted this state."""
-        labels = {"fabric": "f", "state": state}
-        metrics = self.context.report.metrics.registry
-        return metrics.get_sample_value("fabricmon_values_total", labels) or 0.0
+        return metric(self.context, "fabricmon_values_total", fabric="f", state=state)
 
 
 def column(counter: str, **how: object) -> Column:

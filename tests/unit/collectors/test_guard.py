@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.selfmon import events, metric
 
 from fabricmon.api import Context, Target
 from fabricmon.collectors.guard import Guard
@@ -64,10 +65,6 @@ def _guard(context: Context, *script: Callable[[], Any], deadline_s: float = 5.0
     return Guard("scripted", _Scripted(list(script)), Settings(), [_TARGET], context, deadline_s)
 
 
-def _metric(context: Context, name: str, **labels: str) -> float | None:
-    return context.report.metrics.registry.get_sample_value(name, labels)
-
-
 async def test_a_good_poll_is_booked(context: Context) -> None:
     """The target is up, and what was lost on the way is counted by reason."""
     guard = _guard(context, lambda: _poll({Reason.MALFORMED: 3}))
@@ -75,7 +72,7 @@ async def test_a_good_poll_is_booked(context: Context) -> None:
     (status,) = guard.status()
     assert (True, context.clock.now_ns()) == (status.up, status.last_success_ns)
     lost = {"collector": "scripted", "reason": "malformed"}
-    assert 3 == _metric(context, "fabricmon_poll_rows_lost_total", **lost)
+    assert 3 == metric(context, "fabricmon_poll_rows_lost_total", **lost)
 
 
 @pytest.mark.parametrize(
@@ -97,7 +94,7 @@ async def test_a_failed_poll_is_a_counted_reason(
     (status,) = guard.status()
     assert (False, {reason.value: 1}) == (status.up, status.failures)
     labels = {"collector": "scripted", "reason": reason.value}
-    assert 1 == _metric(context, "fabricmon_poll_failures_total", **labels)
+    assert 1 == metric(context, "fabricmon_poll_failures_total", **labels)
 
 
 async def test_a_dead_target_is_left_alone_ever_longer_but_not_for_ever(context: Context) -> None:
@@ -124,7 +121,7 @@ async def test_a_target_that_answers_again_is_polled_at_once(context: Context) -
     assert not guard.healthy(_TARGET)
     await guard.poll(_TARGET)
     assert guard.healthy(_TARGET)
-    assert 1 == _metric(context, "fabricmon_self_events_total", event="target_recovered")
+    assert 1 == events(context, "target_recovered")
 
 
 async def test_a_poll_in_flight_is_not_begun_twice(context: Context) -> None:
@@ -148,4 +145,4 @@ async def test_discovery_that_fails_costs_nothing_else(context: Context) -> None
     """A target that cannot be asked gives no topology and an event."""
     guard = _guard(context, lambda: PollError(Reason.NO_DATA, "no LLDP"))
     assert await guard.discover(_TARGET) is None
-    assert 1 == _metric(context, "fabricmon_self_events_total", event="discovery_failed")
+    assert 1 == events(context, "discovery_failed")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from support.selfmon import events
 
 from fabricmon.api import Context
 from fabricmon.detect.detector import ForestConfig
@@ -65,13 +66,6 @@ def _training() -> tuple[Training, Context]:
     return Training(config, context), context
 
 
-def _events(context: Context, event: str) -> float:
-    value = context.report.metrics.registry.get_sample_value(
-        "fabricmon_self_events_total", {"event": event}
-    )
-    return value or 0.0
-
-
 def _peers(ports: int) -> Peers:
     peers = Peers()
     peers.kind, peers.kinds = np.zeros(ports, np.int16), [0]
@@ -110,7 +104,7 @@ def test_a_forest_that_forgets_alarms_is_rejected() -> None:
     training.step(20, nursery, [0])
     training.step(22, nursery, [0])
     assert training.forests[0] is old
-    assert _events(context, "model_rejected") == 1
+    assert events(context, "model_rejected") == 1
 
 
 def test_rows_before_a_diagnosis_are_taken_back() -> None:

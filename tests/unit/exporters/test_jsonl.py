@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from support.selfmon import events
 from support.snapshots import make_frame, make_incident, make_snapshot, make_table
 
 from fabricmon.model.incident import IncidentState, Severity
@@ -60,6 +61,4 @@ def test_a_file_that_cannot_be_written_is_counted(context: Context, tmp_path: Pa
     """The loss is an event, and the pipeline goes on."""
     exporter = JsonlExporter(JsonlConfig(path=tmp_path), context)
     _tick(exporter, incidents=[make_incident()])
-    registry = context.report.metrics.registry
-    labels = {"event": "export_failed"}
-    assert registry.get_sample_value("fabricmon_self_events_total", labels) == 1.0
+    assert events(context, "export_failed") == 1

@@ -12,6 +12,7 @@ import pytest
 from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
+from support.selfmon import events, metric
 from support.snapshots import START_NS, make_frame, make_incident, make_snapshot, make_table
 
 from fabricmon.settings import Secret
@@ -144,11 +145,6 @@ def published(tmp_path: Path, context: Context, *snapshots: Any, **more: Any) ->
     for snapshot in snapshots:
         exporter.publish(snapshot)
     return waiting(tmp_path)
-
-
-def metric(context: Context, name: str, **labels: str) -> float:
-    """One of fabricmon's own metrics."""
-    return context.report.metrics.registry.get_sample_value(name, labels) or 0.0
 
 
 @given(st.integers(0, 2**63 - 1))
@@ -305,7 +301,7 @@ async def test_what_waits_is_sent_in_order_through_trouble(
     name = "fabricmon_export_samples_total"
     assert metric(context, name, exporter="remote_write", outcome="sent") == sent
     assert metric(context, name, exporter="remote_write", outcome="refused") > 0
-    assert metric(context, "fabricmon_self_events_total", event="export_dropped") == 1
+    assert events(context, "export_dropped") == 1
     assert list((tmp_path / "queue").iterdir()) == []
 
 

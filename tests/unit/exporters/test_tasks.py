@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from support.selfmon import events
+
 from fabricmon_exporters import tasks
 
 if TYPE_CHECKING:
@@ -24,7 +26,4 @@ async def test_a_task_that_fails_is_reported(context: Context) -> None:
     await asyncio.wait({failed})
     await tasks.end(tasks.begin(waits(), "y", context))
     await tasks.end(None)
-    count = context.report.metrics.registry.get_sample_value(
-        "fabricmon_self_events_total", {"event": "component_failed"}
-    )
-    assert count == 1
+    assert events(context, "component_failed") == 1

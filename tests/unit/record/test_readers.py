@@ -7,6 +7,7 @@ import tarfile
 from typing import TYPE_CHECKING
 
 import pytest
+from support.selfmon import events
 
 from fabricmon.errors import FormatError
 from fabricmon.model.readings import ReadingBatch, State
@@ -43,13 +44,6 @@ def stream(path: Path, context: Context) -> list[Item]:
     return list(open_source([path], report=context.report).items())
 
 
-def skipped(context: Context) -> float:
-    """How many records were told as bad."""
-    name = "fabricmon_self_events_total"
-    found = context.report.metrics.registry.get_sample_value(name, {"event": "record_skipped"})
-    return found or 0.0
-
-
 @pytest.mark.parametrize(
     ("name", "moment"),
     [
@@ -79,7 +73,7 @@ def test_ethtool_texts_of_two_hosts_are_a_time_series(tmp_path: Path, context: C
     assert values(items)["gpu1", "eth2", "rx_bytes"] == [0, 100, 200]
     assert values(items)["gpu2", "eth2", "rx_pfc_frames"] == [7, 7, 7]
     assert [item.interval_s for item in items if isinstance(item, Tick)] == [1.0] * 3
-    assert skipped(context) == 0
+    assert events(context, "record_skipped") == 0
 
 
 def test_sysfs_trees_are_read_from_folders_and_archives(tmp_path: Path, context: Context) -> None:
@@ -109,7 +103,7 @@ def test_sysfs_trees_are_read_from_folders_and_archives(tmp_path: Path, context:
     items = stream(tmp_path, context)
     assert values(items)["gpu1", "mlx5_0/1", "tx_bytes"] == [40, 120]
     assert values(items)["gpu1", "mlx5_0/1", "tx_wait_ticks"] == [3, 3]
-    assert skipped(context) == 0
+    assert events(context, "record_skipped") == 0
 
 
 def test_an_archive_never_reaches_the_disk_and_has_a_limit(
@@ -149,7 +143,7 @@ def test_snmp_walks_choose_their_mapping_by_what_the_agent_says(
     items = stream(tmp_path, context)
     assert values(items)["leaf1", "Ethernet1", "rx_bytes"] == [1000, 4000]
     assert [item.interval_s for item in items if isinstance(item, Tick)] == [30.0, 30.0]
-    assert skipped(context) == 2  # the broken line, and the walk without ports
+    assert events(context, "record_skipped") == 2  # the broken line, and the walk without ports
 
 
 def test_a_plan_of_cables_stands_beside_counters(tmp_path: Path, context: Context) -> None:
@@ -170,7 +164,7 @@ def test_files_that_count_nothing_are_told(tmp_path: Path, context: Context) -> 
     """A stream without a tick says why it is empty."""
     (tmp_path / "gpu1_eth2.txt").write_text("NIC statistics:\n     rx_unheard_of: 5\n")
     assert stream(tmp_path, context) == []
-    assert skipped(context) == 1
+    assert events(context, "record_skipped") == 1
 
 
 def test_a_device_with_a_wrong_clock_is_shifted_and_told_once(
@@ -193,7 +187,7 @@ def test_a_device_with_a_wrong_clock_is_shifted_and_told_once(
     assert len(ticks) == 30
     assert ticks[-1].time_ns == (1769860800 + 290) * 10**9
     assert values(items)["leaf3", "Ethernet1", "tx_bytes"] == list(range(30))
-    assert skipped(context) == 1
+    assert events(context, "record_skipped") == 1
 
 
 def test_a_table_sorted_by_device_is_a_stream_by_time(tmp_path: Path, context: Context) -> None:
@@ -226,6 +220,4 @@ def test_numbered_files_that_lost_their_times_are_intervals_apart(
     assert len(ticks) == 12
     assert {tick.interval_s for tick in ticks} == {10.0}
     assert values(items)["gpu2", "eth2", "rx_bytes"] == list(range(12))
-    name = "fabricmon_self_events_total"
-    told = context.report.metrics.registry.get_sample_value(name, {"event": "fallback"})
-    assert told == 1
+    assert events(context, "fallback") == 1

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from support.selfmon import events
 from support.streams import same, streams
 
 from fabricmon.errors import FormatError
@@ -58,14 +59,6 @@ def write(path: Path, items: list[Item], context: Context, **options: float) -> 
 def read(path: Path, context: Context) -> list[Item]:
     """Everything that is in a recording."""
     return list(Recording([path], context.report).items())
-
-
-def events(context: Context, name: str) -> float:
-    """How often an event was reported."""
-    value = context.report.metrics.registry.get_sample_value(
-        "fabricmon_self_events_total", {"event": name}
-    )
-    return value or 0.0
 
 
 @given(streams)

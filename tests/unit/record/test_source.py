@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import cramjam
 import numpy as np
 import pytest
+from support.selfmon import events
 
 from fabricmon.errors import FormatError
 from fabricmon.model.readings import ReadingBatch, State
@@ -39,14 +40,6 @@ def counters(polls: int, every: int = 1) -> str:
     """A dump of one port."""
     rows = (f"{(i + 1) * every * 1_000_000_000},s,1,,tx_bytes,{i * 100}\n" for i in range(polls))
     return HEADER + "".join(rows)
-
-
-def events(context: Context, name: str = "record_skipped") -> float:
-    """How often an event was reported."""
-    value = context.report.metrics.registry.get_sample_value(
-        "fabricmon_self_events_total", {"event": name}
-    )
-    return value or 0.0
 
 
 def totals(items: list[Item], counter: str) -> list[int]:
@@ -81,7 +74,7 @@ def test_a_dump_folder_is_read_whole(
     assert source.fabric == tmp_path.name
     assert totals(items, "tx_bytes") == [0, 100, 200, 300, 400]
     assert next(item for item in items if isinstance(item, Tick)).interval_s == 2.0
-    assert events(context) == 0
+    assert events(context, "record_skipped") == 0
 
 
 def test_a_stray_json_beside_a_dump_costs_itself(tmp_path: Path, context: Context) -> None:
@@ -92,7 +85,7 @@ def test_a_stray_json_beside_a_dump_costs_itself(tmp_path: Path, context: Contex
     stray.write_text('{"seed": 1, "jobs": [[0, 16, 2.5]]}')
     items = list(open_source([tmp_path], report=context.report).items())
     assert isinstance(items[0], Topology)
-    assert (len(items), events(context)) == (7, 1)
+    assert (len(items), events(context, "record_skipped")) == (7, 1)
     stray.rename(tmp_path / "topology.json")
     with pytest.raises(FormatError, match=r"topology\.json: jobs"):
         list(open_source([tmp_path], report=context.report).items())
@@ -105,7 +98,7 @@ def test_unknown_files_of_a_folder_are_told_and_named_ones_are_errors(
     (tmp_path / "README").write_text("hello\nworld")
     (tmp_path / "c.csv").write_text(counters(3))
     assert len(list(open_source([tmp_path], report=context.report).items())) == 6
-    assert events(context) == 1
+    assert events(context, "record_skipped") == 1
     with pytest.raises(
         FormatError, match=r"README: no format that is known; it begins with: hello"
     ):
@@ -124,7 +117,7 @@ def test_a_damaged_file_costs_what_is_left_of_it(tmp_path: Path, context: Contex
     (tmp_path / "b.csv.gz").write_bytes(packed[:-40])
     items = list(open_source([tmp_path], report=context.report, interval_s=1).items())
     assert totals(items, "tx_bytes") == [0, 100, 200, 300, 400, 500]
-    assert events(context) == 1
+    assert events(context, "record_skipped") == 1
 
 
 def test_a_cron_jobs_perfquery_files_are_a_time_series(tmp_path: Path, context: Context) -> None:

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.pipelines import make_pipeline
+from support.selfmon import events
 
 from fabricmon.config import JobsConfig
 from fabricmon.formats.interchange import read_topology, write_topology
-from fabricmon.model.topology import Job, Topology
+from fabricmon.model.topology import Job, Link, Node, PortId, Topology
 from fabricmon.runtime.outside import job_map, topology_file
 
 if TYPE_CHECKING:
@@ -19,11 +20,6 @@ if TYPE_CHECKING:
     from fabricmon.api import Context
 
 _JOB = Job("train", ("h0", "h1"))
-
-
-def _failures(context: Context, event: str = "discovery_failed") -> float:
-    registry = context.report.metrics.registry
-    return registry.get_sample_value("fabricmon_self_events_total", {"event": event}) or 0.0
 
 
 def _jobs(context: Context, *command: str) -> Topology | None:
@@ -57,7 +53,7 @@ def test_a_recorded_map_without_jobs_stays_one() -> None:
 def test_a_command_that_fails_leaves_the_last_map(context: Context, program: str) -> None:
     """An exit code and nonsense are counted, and say nothing of the jobs."""
     assert _jobs(context, program) is None
-    assert _failures(context) == 1
+    assert events(context, "discovery_failed") == 1
 
 
 def test_a_map_of_broken_records_does_not_end_jobs(context: Context) -> None:
@@ -66,7 +62,19 @@ def test_a_map_of_broken_records_does_not_end_jobs(context: Context) -> None:
     assert found is not None
     assert not found.jobs
     assert not found.idle
-    assert _failures(context, "record_skipped") == 1
+    assert events(context, "record_skipped") == 1
+
+
+def test_a_topology_file_needs_no_counters(tmp_path: Path, context: Context) -> None:
+    """Its shape is all that is wanted of it: there is nothing to tell."""
+    link = Link(PortId("leaf", "p1"), PortId("spine", "p1"), 400e9)
+    shape = Topology((Node("leaf", "switch"), Node("spine", "switch")), (link,))
+    path = tmp_path / "topology.json"
+    path.write_bytes(write_topology(shape))
+    read = topology_file(path, context.report)
+    assert read is not None
+    assert read.links == shape.links
+    assert events(context, "record_skipped") == 0
 
 
 def test_a_topology_file_that_cannot_be_read_is_counted(tmp_path: Path, context: Context) -> None:
@@ -74,4 +82,4 @@ def test_a_topology_file_that_cannot_be_read_is_counted(tmp_path: Path, context:
     for path in (tmp_path / "none.json", tmp_path / "nonsense.json"):
         (tmp_path / "nonsense.json").write_text("{")
         assert topology_file(path, context.report) is None
-    assert _failures(context) == 2
+    assert events(context, "discovery_failed") == 2

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.pipelines import batch, make_pipeline, ports
+from support.selfmon import events
 
 from fabricmon.api import Context, Target
 from fabricmon.collectors.guard import Guard
@@ -135,9 +136,7 @@ async def test_a_batch_that_breaks_the_pipeline_costs_only_itself(
 
         monkeypatch.setattr(poller.pipeline, "feed", fragile)
         await poller.tick()
-    registry = context.report.metrics.registry
-    labels = {"event": "component_failed"}
-    assert registry.get_sample_value("fabricmon_self_events_total", labels) == 1
+    assert events(context, "component_failed") == 1
     assert [port.device for port in published[0].table.ids] == ["good"]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime, timedelta
 
+from support.selfmon import events
+
 from fabricmon.api import Context
 from fabricmon.clock import SystemClock
 from fabricmon.runtime.scheduler import Scheduler, _Paced
@@ -76,17 +78,14 @@ async def test_jobs_run_and_a_failing_one_goes_on(context: Context) -> None:
     await scheduler.start()
     await asyncio.wait_for(ran.wait(), 10)
     await scheduler.stop()
-    registry = context.report.metrics.registry
-    failed = registry.get_sample_value("fabricmon_self_events_total", {"event": "component_failed"})
-    assert failed is not None
-    assert failed >= 3
+    assert events(context, "component_failed") >= 3
 
 
 async def test_a_step_back_does_not_stop_the_jobs() -> None:
     """An hour back: the watchdog re-arms, and the job runs on within seconds."""
     clock = _Stepping()
-    report = Reporter(clock)
-    scheduler = Scheduler(Context(clock, report))
+    context = Context(clock, Reporter(clock))
+    scheduler = Scheduler(context)
     stepped, after = asyncio.Event(), asyncio.Event()
 
     async def job() -> None:
@@ -100,11 +99,8 @@ async def test_a_step_back_does_not_stop_the_jobs() -> None:
     stepped.set()
     await asyncio.wait_for(after.wait(), 20)
     for _ in range(200):
-        count = report.metrics.registry.get_sample_value(
-            "fabricmon_self_events_total", {"event": "clock_stepped"}
-        )
-        if count:
+        if events(context, "clock_stepped"):
             break
         await asyncio.sleep(0.05)
     await scheduler.stop()
-    assert 1 == count
+    assert events(context, "clock_stepped") == 1

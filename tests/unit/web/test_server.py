@@ -13,6 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.selfmon import events
 from support.snapshots import make_frame, make_snapshot, make_table
 from support.webstate import HandState, Served
 
@@ -172,10 +173,7 @@ async def test_scrapes_beyond_the_cap_are_refused_not_queued(context: Context) -
         assert (status, headers["Retry-After"]) == (503, "1")
         source.go.set()
         assert [status for status, _, _ in await asyncio.gather(*waiting)] == [200, 200]
-        count = context.report.metrics.registry.get_sample_value(
-            "fabricmon_self_events_total", {"event": "scrape_refused"}
-        )
-        assert count == 1.0
+        assert events(context, "scrape_refused") == 1
     finally:
         source.go.set()
         await server.stop()

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support.selfmon import metric
 
 from fabricmon.errors import Reason
 from fabricmon.model.stream import PollFailure, Tick
@@ -135,9 +136,7 @@ async def test_letters_of_a_lost_lease_are_fenced(context: Context, leases: Leas
     gone = source.names([lost])
     assert "t1" in gone
     assert {stamp.target for _, stamp in log.taken} == {f"t{n}" for n in range(10)} - gone
-    registry = context.report.metrics.registry
-    name = "fabricmon_cluster_messages_total"
-    assert registry.get_sample_value(name, {"outcome": "fenced"}) == len(gone)
+    assert metric(context, "fabricmon_cluster_messages_total", outcome="fenced") == len(gone)
 
 
 def test_the_spool_is_bounded_and_drops_the_oldest() -> None:
