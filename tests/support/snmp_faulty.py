@@ -10,15 +10,22 @@ import numpy as np
 
 from fabricmon.formats import snmp
 from fabricmon.mappings.snmp import SnmpMappings
+from fabricmon.model.readings import State
 from fabricmon.simulate.agents.snmp.content import Content, Neighbour, Switch
 from fabricmon.simulate.agents.snmp.responder import Responder
+from support.snmp_targets import credential, target
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+    from pathlib import Path
 
+    from fabricmon.api import Target
     from fabricmon.formats.snmp import Pdu, Varbind
+    from fabricmon.model.readings import Poll
 
 COMMUNITY = "public"
+MANY = tuple(f"Ethernet1/{i}" for i in range(1, 65))
+"""Names of ports for more than one reply."""
 QUEUES = (0, 3, 4)
 COUNTED = {
     **dict.fromkeys(("rx_bytes", "tx_bytes", "rx_discards", "oper_up"), (-1,)),
@@ -112,3 +119,26 @@ def rewrite(reply: bytes, varbinds: Sequence[Varbind], *, status: int = 0) -> by
     body = b"".join(map(snmp.encode_varbind, varbinds))
     made = snmp.response(pdu(reply).request_id, body, status=status)
     return snmp.message(COMMUNITY.encode(), made)
+
+
+def here(agent: FaultyAgent, folder: Path, name: str = "leaf1") -> Target:
+    """The target that an agent is."""
+    return target(agent.address, credential(folder, {"community": COMMUNITY}), name)
+
+
+def assert_whole(agent: FaultyAgent, poll: Poll) -> None:
+    """The poll holds every value of the agent."""
+    assert poll.lost == {}
+    batch = poll.batches[0]
+    assert (batch.state == State.OK).all()
+    for k, column in enumerate(batch.columns):
+        for slot in agent.content.slots:
+            if (slot.counter, slot.queue) == (column.counter.id, column.queue):
+                n = batch.ports.port.index(agent.content.switch.ports[slot.port])
+                value = 1_000 * (slot.port + 1) + slot.queue + len(slot.counter)
+                assert batch.values[k, n] == value
+
+
+def is_bulk(request: bytes) -> bool:
+    """Whether a request is a GETBULK."""
+    return pdu(request).type == snmp.PduType.GETBULK
