@@ -188,7 +188,7 @@ async def test_a_full_buffer_drops_visibly(agent: GnmiAgent, context: Context) -
     lost = 0
     session = client.collector._session(client.target)
     for _ in range(1000):
-        if session._lost:
+        if session.harvest._lost:
             break
         await asyncio.sleep(0.02)
     async with asyncio.timeout(20):
