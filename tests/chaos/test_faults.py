@@ -13,16 +13,14 @@ from typing import TYPE_CHECKING
 import pytest
 from support import require
 from support.daemon import running
+from support.recorded import recorded
 from support.snmpd import COMMUNITY, moving_octets, snmpd
 from support.truth import RATE, Truth, assert_rising, assert_true, rates
 
 from fabricmon.model.stream import ClockStep, Tick
-from fabricmon.record import Recording
 
 if TYPE_CHECKING:
     from support.daemon import RunningDaemon
-
-    from fabricmon.api import Context
 
 pytestmark = [pytest.mark.wire, pytest.mark.timeout(600)]
 
@@ -49,9 +47,7 @@ def _ready(daemon: RunningDaemon) -> None:
     daemon.wait(lambda: any(rates(daemon)))
 
 
-def test_a_full_disk_costs_what_cannot_be_written_and_nothing_else(
-    tmp_path: Path, context: Context
-) -> None:
+def test_a_full_disk_costs_what_cannot_be_written_and_nothing_else(tmp_path: Path) -> None:
     """Recording, state, JSON lines, queue and log meet the end of the disk, and go on after it.
 
     No file may grow beyond a few bytes, as on a disk that is full; then it may again.
@@ -90,7 +86,7 @@ def test_a_full_disk_costs_what_cannot_be_written_and_nothing_else(
             assert _events(daemon, "component_failed") == 0
             assert daemon.stop()[0] == 0
     assert (tmp_path / "fabricmon.log").stat().st_size > log_s
-    items = list(Recording([tmp_path / "recordings" / "fabric"], context.report).items())
+    items = recorded(tmp_path / "recordings")
     assert sum(isinstance(item, Tick) for item in items) >= 6
 
 
@@ -113,7 +109,7 @@ def test_a_frozen_daemon_goes_on_without_a_flood(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("offset", ["-3600", "+3600", "+2592000", "+1.3"])
-def test_a_stepped_clock_stops_nothing(offset: str, tmp_path: Path, context: Context) -> None:
+def test_a_stepped_clock_stops_nothing(offset: str, tmp_path: Path) -> None:
     """Wall time steps under the daemon alone: it polls on within an interval, with true rates.
 
     One device stamps its samples itself, by a clock that stays right; the other leaves that to us.
@@ -163,7 +159,7 @@ def test_a_stepped_clock_stops_nothing(offset: str, tmp_path: Path, context: Con
             assert_true(odd or found, rel=0.5)
             silences = [after - at for at, after in pairwise(scrapes)]
             assert daemon.stop()[0] == 0
-    items = list(Recording([tmp_path / "recordings" / "fabric"], context.report).items())
+    items = recorded(tmp_path / "recordings")
     steps = [item.step_ns / 1e9 for item in items if isinstance(item, ClockStep)]
     assert steps == pytest.approx([float(offset)], abs=0.2)
     print(json.dumps({"offset": offset, "longest_scrape_s": round(max(silences), 2)}))

@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 from support.daemon import FABRICMON, running
+from support.recorded import recorded
 from support.truth import Truth, assert_rising, assert_true, lost, rates
 
 from fabricmon.model.stream import Tick
-from fabricmon.record import Recording
 from fabricmon.record.state import read_state
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from support.daemon import RunningDaemon
-
-    from fabricmon.api import Context
 
 pytestmark = [pytest.mark.wire, pytest.mark.timeout(7200)]
 
@@ -31,7 +29,7 @@ _INTERVAL_S = float(os.environ.get("CHAOS_INTERVAL", "1"))
 _STARTING_S = 2.0
 
 
-def test_no_kill_makes_a_rate_wrong(tmp_path: Path, context: Context) -> None:
+def test_no_kill_makes_a_rate_wrong(tmp_path: Path) -> None:
     """After kill -9 at any moment the next start is ready and says nothing that is not true.
 
     It is ready by its second tick, each known rate is exact, totals never fall, at most one tick
@@ -64,7 +62,7 @@ def test_no_kill_makes_a_rate_wrong(tmp_path: Path, context: Context) -> None:
             assert "state_refused" not in log
             restored += "state_restored" in log
             assert read_state(tmp_path / "state" / "fabric.npz") is not None or kill < 1
-            items = Recording([tmp_path / "recordings" / "fabric"], context.report).items()
+            items = recorded(tmp_path / "recordings")
             ticks = [item.time_ns for item in items if isinstance(item, Tick)]
             assert len(ticks) > seen
             assert ticks == sorted(ticks)

@@ -8,16 +8,10 @@ import numpy as np
 import pytest
 from support import require_library
 from support.daemon import running
+from support.recorded import frames, recorded
 from support.snmpd import COMMUNITY, free_udp_port, moving_octets, snmpd
 
-from fabricmon.api import Context
-from fabricmon.clock import SystemClock
 from fabricmon.model.ports import PortTable
-from fabricmon.model.readings import ReadingBatch
-from fabricmon.model.stream import Tick
-from fabricmon.normalize import Normalizer
-from fabricmon.record import Recording
-from fabricmon.selfmon import Reporter
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,17 +40,8 @@ def _ticks_on(daemon: RunningDaemon, more: int) -> None:
 
 def _rates(recordings: Path) -> list[float]:
     """Every rate of every tick, as the daemon had it."""
-    report = Reporter(SystemClock())
-    normalizer = Normalizer(PortTable(), "fabric", Context(SystemClock(), report))
-    found: list[float] = []
-    for item in Recording(sorted(recordings.iterdir()), report).items():
-        if isinstance(item, ReadingBatch):
-            normalizer.absorb(item)
-        elif isinstance(item, Tick):
-            rates = normalizer.tick(item.time_ns, item.interval_s).rate_of("rx_bytes")
-            if rates is not None:
-                found += rates[np.isfinite(rates)].tolist()
-    return found
+    ticks = [frame.rate_of("rx_bytes") for frame in frames(recorded(recordings), PortTable())]
+    return [rate for rates in ticks for rate in rates[np.isfinite(rates)].tolist()]
 
 
 def test_a_name_leads_elsewhere_and_the_secret_is_renewed(tmp_path: Path) -> None:

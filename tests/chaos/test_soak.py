@@ -17,15 +17,13 @@ import numpy as np
 import pytest
 from support.daemon import running
 from support.pretenders import dead, inventor, liar
+from support.recorded import recorded
 from support.snmp_load import COMMUNITY, load
 
 from fabricmon.model.stream import Tick
-from fabricmon.record import Recording
 
 if TYPE_CHECKING:
     from support.daemon import RunningDaemon
-
-    from fabricmon.api import Context
 
 pytestmark = [pytest.mark.wire, pytest.mark.timeout(7200)]
 
@@ -74,7 +72,7 @@ def _count(daemon: RunningDaemon, name: str, **labels: str) -> float:
     return sum(daemon.samples(name, **labels).values())
 
 
-def test_nothing_grows(tmp_path: Path, context: Context) -> None:
+def test_nothing_grows(tmp_path: Path) -> None:
     """30 % of the targets are dead, 10 % lie; files rotate, states are saved, pages are scraped."""
     (tmp_path / "community").write_text(COMMUNITY)
     with ExitStack() as stack:
@@ -108,7 +106,7 @@ def test_nothing_grows(tmp_path: Path, context: Context) -> None:
         forgotten = _count(daemon, "fabricmon_self_events_total", event="ports_forgotten")
         rows = _count(daemon, "fabricmon_ports")
         assert daemon.stop()[0] == 0
-    items = Recording([tmp_path / "recordings" / "fabric"], context.report).items()
+    items = recorded(tmp_path / "recordings")
     late = _late([item.time_ns for item in items if isinstance(item, Tick)])
     figures = _figures(np.array(sizes), late)
     print(

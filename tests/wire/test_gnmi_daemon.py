@@ -20,17 +20,14 @@ import numpy as np
 import pytest
 from support.certificates import Authority
 from support.daemon import RunningDaemon, fabricmon, running
+from support.recorded import frames, recorded
 
-from fabricmon.api import Context
 from fabricmon.clock import SystemClock
 from fabricmon.errors import Reason
 from fabricmon.model.counters import BY_ID
 from fabricmon.model.ports import PortTable
 from fabricmon.model.readings import Column, PortSet, ReadingBatch
 from fabricmon.model.stream import Item, PollFailure, Tick
-from fabricmon.normalize import Normalizer
-from fabricmon.record.recording import Recording
-from fabricmon.selfmon import Reporter
 from fabricmon.simulate.agents.gnmi import GnmiAgent
 
 if TYPE_CHECKING:
@@ -225,21 +222,15 @@ def live_through_it(story: Story, device: Device, folder: Path) -> None:
 
 def wrong_rates(items: list[Item]) -> tuple[int, list[str]]:
     """How many rates of all ticks are right, and each that is not."""
-    clock = SystemClock()
     table = PortTable()
-    normalizer = Normalizer(table, "lab", Context(clock, Reporter(clock)))
     right, wrong = 0, []
-    for item in items:
-        if isinstance(item, ReadingBatch):
-            normalizer.absorb(item)
-        elif isinstance(item, Tick):
-            frame = normalizer.tick(item.time_ns, item.interval_s)
-            for counter, queue, port, rate in rates(frame, table):
-                expected = RATES[counter, queue] * (1 + PORTS.index(port))
-                if abs(rate - expected) < 1e-3 * expected:
-                    right += 1
-                else:
-                    wrong.append(f"{item.time_ns} {port} {counter}: {rate} for {expected}")
+    for frame in frames(items, table):
+        for counter, queue, port, rate in rates(frame, table):
+            expected = RATES[counter, queue] * (1 + PORTS.index(port))
+            if abs(rate - expected) < 1e-3 * expected:
+                right += 1
+            else:
+                wrong.append(f"{frame.time_ns} {port} {counter}: {rate} for {expected}")
     return right, wrong
 
 
@@ -309,9 +300,7 @@ def test_a_device_that_restarts_falls_silent_lies_and_is_renewed(tmp_path: Path)
             assert listed.stdout.split()[1:] == [UNKNOWN.replace("[name=swp1]", "")]
             code, _ = daemon.stop()
             assert code == 0
-    clock = SystemClock()
-    recorded = Recording(sorted((tmp_path / "recordings").iterdir()), Reporter(clock))
-    items = list(recorded.items())
+    items = recorded(tmp_path / "recordings")
     right, wrong = wrong_rates(items)
     assert wrong == []
     assert right > 100
