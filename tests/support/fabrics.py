@@ -13,13 +13,25 @@ from fabricmon.model.frame import Frame, Ratios
 from fabricmon.model.ports import PortTable
 from fabricmon.model.readings import State
 from fabricmon.model.snapshot import Scores
-from fabricmon.model.topology import Intent, Job, Link, Node, PortId, Role, Technology, Topology
+from fabricmon.model.topology import (
+    Ecn,
+    Intent,
+    Job,
+    Link,
+    Node,
+    PortId,
+    Role,
+    Technology,
+    Topology,
+)
 from fabricmon.model.window import Window
 from fabricmon.selfmon import Reporter
 from fabricmon.testing import ManualClock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from fabricmon.model.incident import Incident
 
     Values = Mapping[str, Mapping[PortId, float]]
 
@@ -45,6 +57,7 @@ QUEUE_COUNTERS = (
 )
 
 PACKET = 1000.0
+ROCE = Intent(lossless_queues=(3,), ecn=Ecn.REQUIRED)
 
 
 def leaf_spine(
@@ -189,3 +202,17 @@ class Run:
             age,
             ratios,
         )
+
+
+def only(run: Run, values: object, polls: int = 8, **options: object) -> Incident:
+    """The one incident after some polls of these values."""
+    found = run.ticks(polls, values, **options).open  # type: ignore[arg-type]
+    assert len(found) == 1, [(i.kind, i.cause) for i in found]
+    return found[0]
+
+
+def calm(topology: Topology, polls: int = 40, **options: object) -> Run:
+    """A fabric that has been healthy for a while."""
+    run = Run(topology, **options)  # type: ignore[arg-type]
+    run.ticks(polls)
+    return run

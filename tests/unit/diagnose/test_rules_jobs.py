@@ -1,0 +1,92 @@
+"""Jobs that wait for one of theirs, rest, stop and begin: what is the fabric and what is not."""
+
+from __future__ import annotations
+
+import pytest
+from support.fabrics import Run, leaf_spine
+
+from fabricmon.model.incident import IncidentKind, Verdict
+from fabricmon.model.topology import Job, PortId
+
+
+def job_of(hosts: int = 8) -> tuple[Job, ...]:
+    """One job on the first hosts of two leaves."""
+    return (Job("llm", tuple(f"h{n % 2}-{n // 2}" for n in range(hosts))),)
+
+
+def beat(late: str | None, tick: int, period: int) -> dict[str, dict[PortId, float]]:
+    """An iteration: compute, a first part that `late` sends with the rest."""
+    phase = tick % period
+    use = {}
+    for job in job_of():
+        for host in job.hosts:
+            first = 0.3 if phase == (4 if host == late else 1) else 0.0
+            use[PortId(host, "nic")] = 0.01 + first + (0.6 if phase in {4, 5} else 0.0)
+    return {"tx_use": use}
+
+
+@pytest.mark.parametrize(("usual", "longer"), [(6, 9), (11, 18)])
+def test_a_job_that_waits_for_one_host_is_not_the_fabric(usual: int, longer: int) -> None:
+    """The host that sends last is named, also where few iterations fit into what is looked at."""
+    run = Run(leaf_spine(jobs=job_of()))
+    for tick in range(121):
+        assert not run.tick(beat(None, tick, usual)).open
+    for tick in range(2 * longer):
+        diagnosis = run.tick(beat("h1-2", tick, longer))
+    (found,) = diagnosis.open
+    assert (found.kind, found.verdict) == (IncidentKind.COLLECTIVE_STALL, Verdict.NOT_FABRIC)
+    assert found.cause is not None
+    assert (found.cause.device, found.cause.port) == ("h1-2", "nic")
+
+
+def test_a_job_that_computes_longer_is_no_incident() -> None:
+    """A new phase with a somewhat longer iteration keeps all hosts in step."""
+    run = Run(leaf_spine(jobs=job_of()))
+    for tick in range(90):
+        run.tick(beat(None, tick, 6))
+    assert not any(run.tick(beat(None, tick, 8)).open for tick in range(80))
+
+
+def test_who_stops_or_starts_last_is_no_reason_for_a_stall() -> None:
+    """A job that stands still is not judged, nor before it has run as long as is looked back."""
+    run = Run(leaf_spine(jobs=job_of()))
+    for tick in range(90):
+        run.tick(beat(None, tick, 6))
+    rest = {PortId(host, "nic"): 0.0 for host in job_of()[0].hosts}
+    assert not any(run.tick({"tx_use": rest}).open for _ in range(24))
+    again = [run.tick(beat("h1-2" if tick < 18 else None, tick, 6)).open for tick in range(60)]
+    assert not any(again)
+
+
+def test_those_after_a_late_rank_in_a_ring_do_not_hide_it() -> None:
+    """Rank k after the late one has k parts of its predecessors to send before it waits, too."""
+    run = Run(leaf_spine(jobs=job_of()))
+    hosts = [PortId(host, "nic") for host in job_of()[0].hosts]
+
+    def ring(tick: int, waits: int) -> dict[str, dict[PortId, float]]:
+        phase = tick % (5 + waits)
+        early = [0.06 * rank if phase == 1 and waits else 0.0 for rank in range(8)]
+        late = [0.5 - 0.06 * rank if waits else 0.5 for rank in range(8)]
+        last = phase == 2 + waits
+        use = [
+            0.01 + e + (0.4 if phase == 1 + waits else w if last else 0.0)
+            for e, w in zip(early, late, strict=True)
+        ]
+        return {"tx_use": dict(zip(hosts, use, strict=True))}
+
+    for tick in range(90):
+        assert not run.tick(ring(tick, 0)).open
+    for tick in range(48):
+        diagnosis = run.tick(ring(tick, 3))
+    (found,) = diagnosis.open
+    assert found.kind is IncidentKind.COLLECTIVE_STALL
+
+
+def test_what_goes_on_at_the_hosts_of_a_job_that_stopped_is_no_stall() -> None:
+    """Some other traffic, at a tenth of the job's, is not alike on all hosts."""
+    run = Run(leaf_spine(jobs=job_of()))
+    for tick in range(90):
+        run.tick(beat(None, tick, 6))
+    hosts = [PortId(host, "nic") for host in job_of()[0].hosts]
+    some = {port: 0.035 + 0.01 * (place % 3) for place, port in enumerate(hosts)}
+    assert not any(run.tick({"tx_use": some}).open for _ in range(60))

@@ -1,0 +1,161 @@
+"""Ways that are full beside idle ones, links that go down, links that are slow."""
+
+from __future__ import annotations
+
+import pytest
+from support.fabrics import ROCE, Run, calm, leaf_spine, only
+
+from fabricmon.model.incident import IncidentKind
+from fabricmon.model.topology import PortId
+
+SINK = PortId("leaf0", "d0")
+
+
+def test_a_full_way_beside_an_idle_one_is_an_imbalance() -> None:
+    """The cause is the full way, and its feeders are the victims."""
+    full, idle = PortId("leaf1", "u0"), PortId("leaf1", "u1")
+    hosts = [PortId(f"h1-{n}", "nic") for n in range(4)]
+    values = {"tx_use": {full: 1.0, idle: 0.02}, "stall": dict.fromkeys(hosts, 0.4)}
+    found = only(calm(leaf_spine()), values)
+    assert found.kind is IncidentKind.PATH_IMBALANCE
+    assert found.cause is not None
+    assert (found.cause.device, found.cause.port) == full
+    assert {(v.device, v.port) for v in found.victims} == set(hosts)
+
+
+def test_an_imbalance_whose_way_waits_for_an_incast_is_an_incident_of_its_own() -> None:
+    """The way a leaf's traffic went to is held up further on: two causes, two sets of victims."""
+    busy, full, idle = PortId("leaf0", "d0"), PortId("leaf1", "u0"), PortId("leaf1", "u1")
+    hosts = [PortId(f"h1-{n}", "nic") for n in range(4)]
+    others = [PortId(f"h2-{n}", "nic") for n in range(4)]
+    held = [*hosts, *others, full, PortId("leaf2", "u0"), PortId("spine0", "p0")]
+    use = {busy: 1.0, full: 0.8, idle: 0.0}
+    found = calm(leaf_spine()).ticks(8, {"tx_use": use, "stall": dict.fromkeys(held, 0.4)}).open
+    victims = {i.cause: {(v.device, v.port) for v in i.victims} for i in found if i.cause}
+    told = {(c.device, c.port): victims[c] for c in victims}
+    assert told == {busy: set(held), full: {*hosts, full}}
+
+
+@pytest.mark.parametrize("kept", [0.02, 0.25])
+def test_a_way_is_left_where_it_loses_more_than_its_senders(kept: float) -> None:
+    """Behind a slow receiver everybody sends less; only a route leaves out one way and not both."""
+    slow, way, idle = PortId("leaf0", "d0"), PortId("leaf1", "u0"), PortId("leaf1", "u1")
+    hosts = [PortId(f"h1-{n}", "nic") for n in range(4)]
+    stall = dict.fromkeys([slow, way, PortId("spine0", "p0"), *hosts], 0.8)
+    use = dict.fromkeys([slow, *hosts], 0.1) | {way: 0.2 - 0.4 * kept, idle: 0.4 * kept}
+    found = calm(leaf_spine()).ticks(8, {"tx_use": use, "stall": stall}).open
+    causes = {i.kind: (i.cause.device, i.cause.port) for i in found if i.cause is not None}
+    told = {IncidentKind.SLOW_RECEIVER: ("h0-0", "nic")}
+    assert causes == told | ({IncidentKind.PATH_IMBALANCE: way} if kept < 0.25 else {})
+
+
+def test_a_way_that_took_over_is_named_though_no_poll_shows_it_full() -> None:
+    """Bursts shorter than a poll: the way carries half of the time, but its sibling nothing."""
+    full, idle = PortId("leaf0", "u0"), PortId("leaf0", "u1")
+    hosts = [PortId(f"h0-{n}", "nic") for n in range(4)]
+    values = {"tx_use": {full: 0.6, idle: 0.0}, "stall": dict.fromkeys(hosts, 0.4)}
+    found = only(calm(leaf_spine()), values)
+    assert found.kind is IncidentKind.PATH_IMBALANCE
+    assert found.cause is not None
+    assert (found.cause.device, found.cause.port) == full
+
+
+def test_a_way_that_speeds_up_when_a_job_stops_is_no_imbalance() -> None:
+    """The sibling was left by a job that ended; where no queue stands, nobody waits for the way."""
+    way, left = PortId("leaf1", "u0"), PortId("leaf1", "u1")
+    run = calm(leaf_spine())
+    faster = {"tx_use": {way: 0.95, left: 0.0}}
+    assert not any(run.tick(faster if poll % 4 else {}).open for poll in range(24))
+
+
+def test_a_link_that_goes_down_twice_flaps_and_once_is_a_bad_cable() -> None:
+    """The first down that nobody ordered is told; with the second it becomes flapping."""
+    run = calm(leaf_spine())
+    port = PortId("leaf2", "u1")
+    run.tick({"link_downed": {port: 1.0}})
+    once = only(run, None, 2)
+    assert (once.kind, once.reason) == (IncidentKind.DEGRADED_LINK, "link-down")
+    run.tick({"link_downed": {port: 1.0}})
+    found = only(run, None, 6)
+    assert found.kind is IncidentKind.FLAPPING_LINK
+    assert found.id == once.id
+
+
+def test_who_was_held_back_while_a_link_was_down_is_its_victim() -> None:
+    """A poll is enough, whether it bounced once or flaps; who waits for another way is not."""
+    run = calm(leaf_spine())
+    behind, other = PortId("spine1", "p1"), PortId("spine0", "p2")
+    down = {"link_downed": {PortId("leaf1", "u1"): 1.0}}
+    waits = {"stall": {PortId("leaf0", "u1"): 0.8, other: 0.8}, "tx_use": {behind: 0.0}}
+    for kind in (IncidentKind.DEGRADED_LINK, IncidentKind.FLAPPING_LINK):
+        run.tick({**down, **waits})
+        found = next(i for i in run.ticks(5).open if i.kind is kind)
+        assert [v.device for v in found.victims] == ["leaf0"]
+
+
+def test_a_link_that_stays_down_for_a_while_is_somebody_at_work() -> None:
+    """Down over several polls and up again: maintenance, or a device that restarts."""
+    run = calm(leaf_spine())
+    port = PortId("leaf2", "u1")
+    run.tick({"link_downed": {port: 1.0}, "oper_up": {port: 0.0}})
+    run.ticks(3, {"oper_up": {port: 0.0}})
+    assert not run.ticks(4).open
+
+
+@pytest.mark.parametrize("paused", [True, False])
+def test_a_plateau_with_a_queue_is_the_host_if_it_pauses_and_the_link_if_not(paused: bool) -> None:
+    """Working congestion control hides both; a little pause tells them apart."""
+    run = calm(leaf_spine(intent=ROCE))
+    values = {
+        "tx_use": {SINK: 0.2},
+        "queue_depth_bytes": {SINK: 200_000},
+        "ecn_marked_packets": {SINK: 9_000},
+        "stall": {SINK: 0.01 if paused else 0.0},
+    }
+    found = only(run, values, 12)
+    assert found.kind is (IncidentKind.SLOW_RECEIVER if paused else IncidentKind.DEGRADED_LINK)
+
+
+def _with_peaks() -> Run:
+    """A calm fabric that also tells how deep its queues were at most since the last reading."""
+    run = Run(leaf_spine(intent=ROCE))
+    run.levels["queue_depth_peak_bytes"] = 0.0
+    run.ticks(40)
+    return run
+
+
+def test_a_way_that_alone_cannot_take_its_share_is_slow() -> None:
+    """Its queue fills in every poll and its siblings' do not; where all fill, that is the load."""
+    ways = [PortId("leaf1", "u0"), PortId("leaf1", "u1")]
+    for full in (ways[:1], ways):
+        values = {
+            "tx_use": dict.fromkeys(full, 0.2),
+            "queue_depth_peak_bytes": dict.fromkeys(full, 200_000.0),
+            "ecn_marked_packets": dict.fromkeys(full, 9_000.0),
+        }
+        run = _with_peaks()
+        assert not run.ticks(5, values).open, "a burst of one iteration"
+        told = run.ticks(7, values).open
+        assert [i.kind for i in told] == [IncidentKind.DEGRADED_LINK][: 2 - len(full)]
+
+
+def test_bursts_that_fill_a_queue_for_a_moment_are_no_plateau() -> None:
+    """A queue that stands leaves at one rate; where both are read, the peak is not what stands."""
+    marked = {"ecn_marked_packets": {SINK: 9_000.0}}
+    run = calm(leaf_spine(intent=ROCE))
+    for poll in range(16):
+        bursts = {"tx_use": {SINK: (0.1, 0.25)[poll % 2]}, "queue_depth_bytes": {SINK: 200_000}}
+        assert not run.tick({**marked, **bursts}).open, poll
+    run = _with_peaks()
+    peaks = {"tx_use": {SINK: 0.2}, "queue_depth_peak_bytes": {SINK: 200_000.0}}
+    assert not run.ticks(12, {**marked, **peaks}).open
+
+
+def test_a_burst_in_the_first_polls_of_a_fabric_is_no_plateau() -> None:
+    """Before some blocks of the past are known, a queue deeper than before says little."""
+    values = {
+        "tx_use": {SINK: 0.2},
+        "queue_depth_bytes": {SINK: 200_000},
+        "ecn_marked_packets": {SINK: 9_000},
+    }
+    assert not calm(leaf_spine(intent=ROCE), 20).ticks(8, values).open
