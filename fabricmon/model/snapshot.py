@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from fabricmon.model.readings import State
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from fabricmon.model.frame import Frame
@@ -80,3 +83,10 @@ class Snapshot:
     """The recent past up to this tick, of the same rows; it moves on with the next one."""
     silent: int = 0
     """Ports that were read once, should still be there, and are not `present`."""
+
+    def values_by_state(self) -> dict[State, int]:
+        """How many values of ports that are present are in each state, queues included."""
+        frame, present = self.frame, self.present[: self.frame.n_ports]
+        both = (frame.state[:, present].ravel(), frame.queue_state[:, present].ravel())
+        counts = np.bincount(np.concatenate(both), minlength=max(State) + 1)
+        return {state: int(counts[state]) for state in State}

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fabricmon.model.incident import IncidentKind
-from fabricmon.model.readings import State
 from fabricmon_exporters.prometheus.families import Metric
 from fabricmon_exporters.prometheus.labels import labels, shard_of
 
@@ -225,11 +224,9 @@ def _coverage(snapshot: Snapshot) -> Iterator[tuple[str, str, float]]:
     held = int(np.count_nonzero(present)) - fresh
     for state, count in (("fresh", fresh), ("held", held), ("silent", snapshot.silent)):
         yield "fabricmon_fabric_ports", labels(fabric=fabric, state=state), count
-    counts = np.bincount(frame.state[:, present].ravel(), minlength=16)
-    counts = counts + np.bincount(frame.queue_state[:, present].ravel(), minlength=16)
-    for known in State:
+    for known, count in snapshot.values_by_state().items():
         text = labels(fabric=fabric, state=known.name.lower())
-        yield "fabricmon_fabric_values", text, int(counts[known])
+        yield "fabricmon_fabric_values", text, count
 
 
 def _incident(incident: Incident) -> Iterator[tuple[str, str, float]]:

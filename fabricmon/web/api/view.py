@@ -13,10 +13,12 @@ from fabricmon.model.topology import Role
 from fabricmon.model.window import SIGNALS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
+    from fabricmon.model.counters import Counter
+    from fabricmon.model.frame import Frame
     from fabricmon.model.snapshot import Snapshot, TargetStatus
     from fabricmon.model.topology import PortId
     from fabricmon.model.window import Window
@@ -30,9 +32,7 @@ def fabric_json(snapshot: Snapshot) -> dict[str, Any]:
     """One fabric in a few numbers."""
     frame = snapshot.frame
     present = snapshot.present[: frame.n_ports]
-    stall = frame.ratios.stall[present]
-    counts = np.bincount(frame.state[:, present].ravel(), minlength=16)
-    counts = counts + np.bincount(frame.queue_state[:, present].ravel(), minlength=16)
+    stall, values = frame.ratios.stall[present], snapshot.values_by_state()
     return {
         "name": snapshot.fabric,
         "tick": snapshot.tick,
@@ -52,7 +52,7 @@ def fabric_json(snapshot: Snapshot) -> dict[str, Any]:
             {"name": name, "stalled_gpu_seconds": round(cost, 3)}
             for name, cost in sorted(snapshot.job_cost.items())
         ],
-        "values": {state.name.lower(): int(counts[state]) for state in State if counts[state]},
+        "values": {state.name.lower(): count for state, count in values.items() if count},
     }
 
 
@@ -153,7 +153,7 @@ def port_json(
         "why": list(snapshot.scores.why.get(row, ())),
         "stall_low": _number(frame.ratios.stall_low[row]),
         "stall_high": _number(frame.ratios.stall_high[row]),
-        "counters": [*_port_counters(snapshot, row), *_queue_counters(snapshot, row)],
+        "counters": list(_counters(frame, row)),
         "gauges": {
             **{name: _number(level[row]) for name, level in sorted(frame.gauges.items())},
             **{
@@ -167,37 +167,30 @@ def port_json(
     }
 
 
-def _port_counters(snapshot: Snapshot, row: int) -> list[dict[str, Any]]:
-    frame = snapshot.frame
-    return [
-        {
-            "counter": counter.id,
-            "queue": None,
-            "unit": counter.unit,
-            "help": counter.help,
-            "total": _total(frame.total[k, row], frame.state[k, row]),
-            "rate": _number(frame.rate[k, row]),
-            "state": State(int(frame.state[k, row])).name.lower(),
-        }
-        for k, counter in enumerate(frame.counters)
-    ]
+def _counters(frame: Frame, row: int) -> Iterator[dict[str, Any]]:
+    """Every counter of a port, then every one of its queues."""
+    for k, counter in enumerate(frame.counters):
+        read = frame.total[k, row], frame.rate[k, row], frame.state[k, row]
+        yield _counter(counter, None, *read)
+    for k, counter in enumerate(frame.queue_counters):
+        for q, queue in enumerate(frame.queues):
+            at = k, row, q
+            read = frame.queue_total[at], frame.queue_rate[at], frame.queue_state[at]
+            yield _counter(counter, queue, *read)
 
 
-def _queue_counters(snapshot: Snapshot, row: int) -> list[dict[str, Any]]:
-    frame = snapshot.frame
-    return [
-        {
-            "counter": counter.id,
-            "queue": queue,
-            "unit": counter.unit,
-            "help": counter.help,
-            "total": _total(frame.queue_total[k, row, q], frame.queue_state[k, row, q]),
-            "rate": _number(frame.queue_rate[k, row, q]),
-            "state": State(int(frame.queue_state[k, row, q])).name.lower(),
-        }
-        for k, counter in enumerate(frame.queue_counters)
-        for q, queue in enumerate(frame.queues)
-    ]
+def _counter(
+    counter: Counter, queue: int | None, total: Any, rate: Any, state: Any
+) -> dict[str, Any]:
+    return {
+        "counter": counter.id,
+        "queue": queue,
+        "unit": counter.unit,
+        "help": counter.help,
+        "total": _total(total, state),
+        "rate": _number(rate),
+        "state": State(int(state)).name.lower(),
+    }
 
 
 def _total(total: Any, state: Any) -> int | None:
