@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import subprocess
 import time
 import urllib.error
 import urllib.parse
@@ -13,11 +12,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from support import require
+from support.servers import running
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
-
 
 _PAUSE_S = 0.1
 
@@ -68,35 +67,14 @@ def prometheus(folder: Path, config: str, *flags: str) -> Iterator[PromServer]:
     file = folder / "prometheus.yml"
     file.write_text(config)
     port = free_port()
-    with (folder / "prometheus.log").open("wb") as log:
-        process = subprocess.Popen(
-            [
-                require("prometheus"),
-                f"--config.file={file}",
-                f"--storage.tsdb.path={folder / 'tsdb'}",
-                f"--web.listen-address=127.0.0.1:{port}",
-                "--log.level=warn",
-                *flags,
-            ],
-            stdout=log,
-            stderr=log,
-        )
-        try:
-            server = PromServer(port)
-            assert server.wait(lambda: _is_ready(server)), (folder / "prometheus.log").read_text()
-            yield server
-        finally:
-            process.terminate()
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-
-
-def _is_ready(server: PromServer) -> bool:
-    try:
-        with urllib.request.urlopen(f"{server.url}/-/ready", timeout=2) as answer:
-            return bool(answer.status == 200)
-    except OSError:
-        return False
+    command = [
+        require("prometheus"),
+        f"--config.file={file}",
+        f"--storage.tsdb.path={folder / 'tsdb'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--log.level=warn",
+        *flags,
+    ]
+    server = PromServer(port)
+    with running(command, f"{server.url}/-/ready", folder / "prometheus.log"):
+        yield server

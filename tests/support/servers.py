@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def fetch(url: str, timeout_s: float = 20.0) -> bytes:
+def fetch(url: str, timeout_s: float = 30.0) -> bytes:
     """What an HTTP server says, asked until it is up."""
     for _ in range(round(timeout_s / 0.1)):
         try:
