@@ -11,6 +11,7 @@ import gzip
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from _figures import row
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from support.snapshots import make_frame, make_snapshot, make_table
@@ -60,10 +61,10 @@ def run() -> Iterator[dict[str, Any]]:
     scale = samples / peer.samples
     render, packed = min(theirs) * scale, (min(theirs) + min(theirs_packed)) * scale
     value = min(ours)
-    yield _row("samples on the page", samples, "samples")
-    yield _row("render and gzip", value, "CPU s", "prometheus_client, not gzipped", render)
-    yield _row("render and gzip ", value, "CPU s", "prometheus_client, gzipped", packed)
-    yield _row("scrape of the cached page, p99", asyncio.run(_p99(exporter, clock)), "s")
+    yield row("samples on the page", samples, "samples")
+    yield row("render and gzip", value, "CPU s", "prometheus_client, not gzipped", render)
+    yield row("render and gzip", value, "CPU s", "prometheus_client, gzipped", packed)
+    yield row("scrape of the cached page, p99", asyncio.run(_p99(exporter, clock)), "s")
 
 
 def _frame(step: int) -> Frame:
@@ -122,18 +123,3 @@ def _cpu(work: Callable[[], object]) -> float:
     begun = cpu_seconds()
     work()
     return cpu_seconds() - begun
-
-
-def _row(
-    metric: str, value: float, unit: str, peer: str | None = None, peer_value: float | None = None
-) -> dict[str, Any]:
-    ratio = round(peer_value / value, 1) if peer_value is not None else None
-    return {
-        "bench": "exposition",
-        "metric": metric.strip(),
-        "value": round(value, 4),
-        "unit": unit,
-        "peer": peer,
-        "peer_value": round(peer_value, 4) if peer_value is not None else None,
-        "ratio": ratio,
-    }

@@ -12,6 +12,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from _figures import row
 from normalise import Fleet, absorb_and_tick, normalizer, timed
 
 from fabricmon.api import Context
@@ -55,18 +56,6 @@ def _look_back(window: Window) -> None:
         past[-8:].mean(axis=0)
 
 
-def _row(metric: str, value: float, peer: str, peer_value: float) -> dict[str, Any]:
-    return {
-        "bench": "forest",
-        "metric": metric,
-        "value": round(value * 1000, 3),
-        "unit": "cpu-ms",
-        "peer": peer,
-        "peer_value": round(peer_value * 1000, 3),
-        "ratio": round(peer_value / value, 2),
-    }
-
-
 def run() -> Iterator[dict[str, Any]]:
     """CPU milliseconds a tick, medians."""
     fleet, one, window = Fleet(_PORTS), normalizer(), Window()
@@ -91,11 +80,10 @@ def run() -> Iterator[dict[str, Any]]:
         spent["features"].append(timed(update)[0])
         if len(spent["back"]) < 2:
             spent["back"].append(timed(partial(_look_back, window))[0])
-    cost = {name: median(values) for name, values in spent.items()}
-    yield _row(
-        "window push and features", cost["push"] + cost["features"], "look back", cost["back"]
-    )
-    yield _row("features, gate, forest, k of n", cost["score"], "every port", cost["all"])
+    cost = {name: median(values) * 1000 for name, values in spent.items()}
+    own, unit = cost["push"] + cost["features"], "cpu-ms"
+    yield row("window push and features", own, unit, "look back", cost["back"])
+    yield row("features, gate, forest, k of n", cost["score"], unit, "every port", cost["all"])
 
 
 if __name__ == "__main__":

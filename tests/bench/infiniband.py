@@ -26,6 +26,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from _figures import row
 from support import ibsim, require
 
 from fabricmon.api import Context, Target
@@ -65,18 +66,6 @@ class Cost:
     def per_mad(self, times: list[float]) -> float:
         """Microseconds a datagram."""
         return min(t / m * 1e6 for t, m in zip(times, self.mads, strict=True))
-
-
-def _row(metric: str, value: float, unit: str, peer: str = "", peer_value: float = 0.0) -> Any:
-    return {
-        "bench": "infiniband",
-        "metric": metric,
-        "value": round(value, 4),
-        "unit": unit,
-        "peer": peer or None,
-        "peer_value": round(peer_value, 4) if peer else None,
-        "ratio": round(peer_value / value, 2) if peer else None,
-    }
 
 
 @contextmanager
@@ -196,23 +185,23 @@ def _turns(
             peers[name].mads.append(sent() - before_it - overhead)
             peers[name].ports = 40 if name == _SINGLE else products[next(iter(products))].ports
     ports = next(iter(products.values())).ports
-    yield _row(f"{where}: ports read a poll", ports, "ports")
-    yield _row(f"{where}: the server's own CPU per datagram", min(serving), "µs")
+    yield row(f"{where}: ports read a poll", ports, "ports")
+    yield row(f"{where}: the server's own CPU per datagram", min(serving), "µs")
     for name, cost in products.items():
         yield from _compared(f"{where}, {name}", cost, peers)
 
 
 def _compared(where: str, product: Cost, peers: dict[str, Cost]) -> Iterator[dict[str, object]]:
     rate = max(m / t for m, t in zip(product.mads, product.wall, strict=True))
-    yield _row(f"{where}: datagrams a second", rate, "MAD/s")
+    yield row(f"{where}: datagrams a second", rate, "MAD/s")
     for name, cost in peers.items():
-        yield _row(f"{where}: wall per port", product.per_port, "µs", name, cost.per_port)
+        yield row(f"{where}: wall per port", product.per_port, "µs", name, cost.per_port)
         for what, own, other in (
             ("wall", product.wall, cost.wall),
             ("client CPU", product.cpu, cost.cpu),
         ):
             metric = f"{where}: {what} per datagram"
-            yield _row(metric, product.per_mad(own), "µs", name, cost.per_mad(other))
+            yield row(metric, product.per_mad(own), "µs", name, cost.per_mad(other))
 
 
 @contextmanager
@@ -229,7 +218,7 @@ def _against_ibsim() -> Iterator[dict[str, object]]:
     """Real ibsim: the client's own port counts the datagrams it sends."""
     net = ibsim.net_text(_LEAVES, _HOSTS, _SPINES)
     host = f"H-{ibsim.host_guid(0, 0):016x}"
-    yield _row("ibsim: switch ports", (_LEAVES + _SPINES) * 40, "ports")
+    yield row("ibsim: switch ports", (_LEAVES + _SPINES) * 40, "ports")
     with (
         tempfile.TemporaryDirectory() as scratch,
         ibsim.subnet(net, Path(scratch), host) as world,
@@ -280,9 +269,9 @@ def _whole_site(switches: int = 2500) -> Iterator[dict[str, object]]:
         _poll(collector)
         for _ in range(3):
             poll = _poll(collector, cost)
-    yield _row(f"{where}: ports read a poll", sum(len(b.ports) for b in poll.batches), "ports")
-    yield _row(f"{where}: wall of a poll", min(cost.wall), "s")
-    yield _row(f"{where}: client CPU of a poll", min(cost.cpu), "s")
+    yield row(f"{where}: ports read a poll", sum(len(b.ports) for b in poll.batches), "ports")
+    yield row(f"{where}: wall of a poll", min(cost.wall), "s")
+    yield row(f"{where}: client CPU of a poll", min(cost.cpu), "s")
     yield from _compared(where, cost, {})
 
 

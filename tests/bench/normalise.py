@@ -12,6 +12,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from _figures import row
 from support.readings import SECOND, START, column
 
 from fabricmon.api import Context
@@ -113,18 +114,6 @@ def absorb_and_tick(one: Normalizer, batches: list[ReadingBatch], second: int) -
     return one.tick(START + second * SECOND, 10.0)
 
 
-def _row(metric: str, value: float, unit: str, peer: str, peer_value: float) -> dict[str, Any]:
-    return {
-        "bench": "normalise",
-        "metric": metric,
-        "value": round(value, 3),
-        "unit": unit,
-        "peer": peer,
-        "peer_value": round(peer_value, 3),
-        "ratio": round(peer_value / value, 2),
-    }
-
-
 def _measure(radix: int) -> dict[str, float]:
     """CPU milliseconds a tick, medians, the first tick left out."""
     fleet, one, window = Fleet(radix=radix), normalizer(), Window()
@@ -148,9 +137,9 @@ def run() -> Iterator[dict[str, Any]]:
     """For many small targets, and for one that holds the whole fabric."""
     for layout, radix in (("targets of 64 ports", _RADIX), ("one target", _PORTS)):
         ms = _measure(radix)
-        yield _row(f"frame, {layout}", ms["normalise"], "cpu-ms", "dict loop", ms["dict"])
-        yield _row(f"frame, {layout}", ms["normalise"], "cpu-ms", "bare numpy", ms["numpy"])
-        yield _row(f"window push, {layout}", ms["signals"], "cpu-ms", "bare numpy", ms["numpy"])
+        yield row(f"frame, {layout}", ms["normalise"], "cpu-ms", "dict loop", ms["dict"])
+        yield row(f"frame, {layout}", ms["normalise"], "cpu-ms", "bare numpy", ms["numpy"])
+        yield row(f"window push, {layout}", ms["signals"], "cpu-ms", "bare numpy", ms["numpy"])
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
+from _figures import row
 
 from fabricmon.clock import SystemClock, cpu_seconds
 from fabricmon.model.counters import CATALOGUE, NO_QUEUE, Scope
@@ -123,8 +124,8 @@ class JsonPeer:
         lines: list[bytes] = []
         for batch in part:
             rows = batch.values.T.tolist()
-            for device, port, row in zip(batch.ports.device, batch.ports.port, rows, strict=True):
-                record: dict[str, Any] = dict(zip(self._names, row, strict=True))
+            for device, port, own in zip(batch.ports.device, batch.ports.port, rows, strict=True):
+                record: dict[str, Any] = dict(zip(self._names, own, strict=True))
                 lines.append(
                     orjson.dumps({"time": time_ns, "device": device, "port": port, **record})
                 )
@@ -153,24 +154,12 @@ def run() -> Iterator[dict[str, Any]]:
             "jsonl.zst": json.bytes_per_sample(),
         }
         for peer in ("parquet", "jsonl.zst"):
-            yield _row("cpu-per-sample", nanoseconds["product"], "ns", peer, nanoseconds[peer])
-            yield _row("bytes-per-sample", sizes["product"], "B", peer, sizes[peer])
+            yield row("cpu-per-sample", nanoseconds["product"], "ns", peer, nanoseconds[peer])
+            yield row("bytes-per-sample", sizes["product"], "B", peer, sizes[peer])
         begun = cpu_seconds()
         read = sum(
             item.values.size
             for item in Recording([product.path], Reporter(SystemClock())).items()
             if isinstance(item, ReadingBatch)
         )
-        yield _row("read-cpu-per-sample", (cpu_seconds() - begun) / read * 1e9, "ns", "", 0.0)
-
-
-def _row(metric: str, value: float, unit: str, peer: str, peer_value: float) -> dict[str, Any]:
-    return {
-        "bench": "record",
-        "metric": metric,
-        "value": round(value, 3),
-        "unit": unit,
-        "peer": peer,
-        "peer_value": round(peer_value, 3),
-        "ratio": round(peer_value / value, 2) if peer else None,
-    }
+        yield row("read-cpu-per-sample", (cpu_seconds() - begun) / read * 1e9, "ns")

@@ -7,10 +7,12 @@ of the series; both end in snappy. Encoding only: no network, no disk.
 from __future__ import annotations
 
 import statistics
+import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import cramjam
 import numpy as np
+from _figures import row
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from support.snapshots import make_frame, make_snapshot, make_table
 
@@ -95,6 +97,15 @@ def ours(encoder: FabricEncoder, snapshot: Snapshot) -> tuple[float, int, int]:
     return cpu_seconds() - begun, samples, size
 
 
+def kept(encoder: FabricEncoder, snapshot: Snapshot) -> float:
+    """Bytes a series that an encoder keeps from its first tick on."""
+    tracemalloc.start()
+    _, samples, _ = ours(encoder, snapshot)
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return size / samples
+
+
 def theirs(request_class: Any, snapshot: Snapshot) -> tuple[float, int]:
     """CPU seconds and samples of the usual way: a dict a series, a message a dict."""
     values = Values(snapshot, Memory())
@@ -137,18 +148,7 @@ def run() -> Iterator[dict[str, Any]]:
         seconds, samples = theirs(request_class, other)
         peer.append(seconds / samples * 1e9)
     value, other_value = statistics.median(cost), statistics.median(peer)
-    yield _row("cpu-per-sample", value, "ns", "dicts and protobuf", other_value)
-    yield _row("bytes-per-sample", bytes_each, "B", "", 0.0)
-    yield _row("first-tick-cpu", first, "s", "", 0.0)
-
-
-def _row(metric: str, value: float, unit: str, peer: str, peer_value: float) -> dict[str, Any]:
-    return {
-        "bench": "remote_write",
-        "metric": metric,
-        "value": round(value, 3),
-        "unit": unit,
-        "peer": peer,
-        "peer_value": round(peer_value, 3),
-        "ratio": round(peer_value / value, 2) if peer else None,
-    }
+    yield row("cpu-per-sample", value, "ns", "dicts and protobuf", other_value)
+    yield row("bytes-per-sample", bytes_each, "B")
+    yield row("first-tick-cpu", first, "s")
+    yield row("memory-per-series", kept(FabricEncoder("pod1", families, {}), small[0]), "B")

@@ -1,7 +1,7 @@
 """Run benchmarks and print their figures as JSON lines: `python tests/bench/run.py [NAME]`.
 
-Each benchmark is a module beside this file with `run()`, which yields rows of
-`{"bench", "metric", "value", "unit", "peer", "peer_value", "ratio"}`. Product and peer take
+Each benchmark is a module beside this file with `run()`, which yields `_figures.row`s; printed
+are `{"bench", "metric", "value", "unit", "peer", "peer_value", "ratio"}`. Product and peer take
 turns in the same run; `ratio` is the peer's cost over the product's, so higher is better.
 """
 
@@ -31,7 +31,8 @@ def main(wanted: list[str]) -> int:
         sys.path.insert(0, path)
     for name in wanted or names():
         for row in import_module(name).run():
-            print(json.dumps({key: row.get(key) for key in _KEYS}), flush=True)
+            named = {"bench": name, **row}
+            print(json.dumps({key: named.get(key) for key in _KEYS}), flush=True)
     return 0
 
 

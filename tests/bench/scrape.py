@@ -23,6 +23,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import numpy as np
+from _figures import row
 from exposition import Peer
 from prometheus_client import CollectorRegistry, start_http_server
 from support.snapshots import make_frame
@@ -134,24 +135,12 @@ def run() -> Iterator[dict[str, Any]]:
     theirs, their_samples = _peer_seconds()
     times = np.array([seconds for seconds, _ in ours])
     scale = samples / their_samples
-    yield _row(f"samples-{_PORTS}", samples, "samples on the page")
-    yield _row(f"scrapes-{_PORTS}", len(times), "scrapes")
-    yield _row(f"gzipped-{_PORTS}", ours[-1][1] / 2**20, "MiB on the wire")
+    yield row(f"samples-{_PORTS}", samples, "samples on the page")
+    yield row(f"scrapes-{_PORTS}", len(times), "scrapes")
+    yield row(f"gzipped-{_PORTS}", ours[-1][1] / 2**20, "MiB on the wire")
     for name, share in (("p50", 0.5), ("p99", 0.99)):
-        peer = float(np.quantile(theirs, share)) * scale
-        yield _row(f"{name}-{_PORTS}", float(np.quantile(times, share)), "s a scrape", peer)
-
-
-def _row(metric: str, value: float, unit: str, peer: float | None = None) -> dict[str, Any]:
-    return {
-        "bench": "scrape",
-        "metric": metric,
-        "value": round(value, 4),
-        "unit": unit,
-        "peer": None if peer is None else "prometheus_client",
-        "peer_value": None if peer is None else round(peer, 3),
-        "ratio": None if peer is None else round(peer / value, 1),
-    }
+        mine, other = float(np.quantile(times, share)), float(np.quantile(theirs, share)) * scale
+        yield row(f"{name}-{_PORTS}", mine, "s a scrape", "prometheus_client", other)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from _figures import row
 
 from fabricmon.clock import cpu_seconds
 from fabricmon.model.topology import Technology
@@ -89,21 +90,6 @@ def _timed(run: Any) -> float:
     return best
 
 
-def _row(
-    metric: str, value: float, peer: str = "", peer_value: float | None = None
-) -> dict[str, Any]:
-    ratio = peer_value / value if peer_value is not None else None
-    return {
-        "bench": "simulate",
-        "metric": metric,
-        "value": round(value, 4),
-        "unit": "s",
-        "peer": peer or None,
-        "peer_value": round(peer_value, 4) if peer_value is not None else None,
-        "ratio": round(ratio, 2) if ratio is not None else None,
-    }
-
-
 def _measure(hosts: int, k: int) -> tuple[float, float, float]:
     """Warm, cold and plain-Python seconds (the plain one does as many rounds as the warm one)."""
     wiring = wire(fat_tree(Technology.ROCE, k=k, hosts=hosts, speed_bps=1e11, uplink_bps=1e11))
@@ -144,15 +130,13 @@ def run() -> Iterator[dict[str, Any]]:
     for hosts, k in SIZES.items():
         warm, cold, plain = _measure(hosts, k)
         warm_by_size[hosts] = warm
-        if plain:
-            yield _row(f"warm-epoch-{hosts}", warm, "the same with dictionaries", plain)
-        else:
-            yield _row(f"warm-epoch-{hosts}", warm)
-        yield _row(f"cold-epoch-{hosts}", cold)
-    yield _row("whole-epoch-1024", _whole(1024, SIZES[1024]))
+        peer = ("the same with dictionaries", plain) if plain else ()
+        yield row(f"warm-epoch-{hosts}", warm, "s", *peer)
+        yield row(f"cold-epoch-{hosts}", cold, "s")
+    yield row("whole-epoch-1024", _whole(1024, SIZES[1024]), "s")
     small, large = min(warm_by_size), max(warm_by_size)
     growth = np.log(warm_by_size[large] / warm_by_size[small]) / np.log(large / small)
-    yield {**_row("growth-exponent", float(growth)), "unit": "power of hosts"}
+    yield row("growth-exponent", float(growth), "power of hosts")
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from _figures import row
 from support.snmp_exporter import exporter
 from support.snmp_load import AUTH_KEY, COMMUNITY, COUNTED, PRIV_KEY, USER, Load, cpu_of, load
 from support.snmp_targets import collector, credential, target
@@ -36,18 +37,6 @@ def run() -> Iterator[dict[str, Any]]:
     yield from asyncio.run(_peers())
     yield from asyncio.run(_scale())
     yield from asyncio.run(_lossy())
-
-
-def row(
-    metric: str, value: float, unit: str, peer: str = "", peer_value: float | None = None
-) -> Any:
-    """One line of output."""
-    ratio = None if peer_value is None else round(peer_value / value, 2)
-    shown = None if peer_value is None else round(peer_value, 4)
-    return {
-        "bench": "snmp", "metric": metric, "value": round(value, 4), "unit": unit,
-        "peer": peer or None, "peer_value": shown, "ratio": ratio,
-    }  # fmt: skip
 
 
 @contextlib.asynccontextmanager

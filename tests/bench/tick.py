@@ -24,6 +24,7 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).parent.parent))
 
 import numpy as np
+from _figures import row
 from exposition import Peer
 from normalise import COLUMNS, dict_loop
 from prometheus_client import CollectorRegistry, generate_latest
@@ -255,20 +256,6 @@ def peer(ports: int = 1_000) -> float:
     return median(costs[1:]) / len(bench.fabric.names)
 
 
-def _row(metric: str, value: float, unit: str, than: str = "", beside: float | None = None) -> Any:
-    ratio = round(beside / value, 2) if beside is not None else None
-    figure = None if beside is None else round(beside, 4)
-    return {
-        "bench": "tick",
-        "metric": metric,
-        "value": round(value, 4),
-        "unit": unit,
-        "peer": than,
-        "peer_value": figure,
-        "ratio": ratio,
-    }
-
-
 def _apart(work: Any, *arguments: Any) -> Any:
     """The result of `work` in a fresh process: its memory is its own."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
@@ -281,26 +268,26 @@ def run() -> Iterator[dict[str, Any]]:
     for size in _SIZES:
         cost, beside = _apart(measure, size), _apart(peer)
         ports, name = cost["ports"], "dict loop and prometheus_client"
-        yield _row(f"ports-{size}", ports, "ports")
-        yield _row(f"samples-{size}", cost["samples"], "samples on the page")
-        yield _row(f"total-cpu-{size}", cost["total"], "cpu-s", name, beside * ports)
+        yield row(f"ports-{size}", ports, "ports")
+        yield row(f"samples-{size}", cost["samples"], "samples on the page")
+        yield row(f"total-cpu-{size}", cost["total"], "cpu-s", name, beside * ports)
         if size == 100_000:
-            yield _row("budget-cpu-100000", cost["total"], "cpu-s", "budget", 2.2)
-            yield _row("budget-rss-mib-100000", cost["rss"], "MiB", "budget", 2000.0)
+            yield row("budget-cpu-100000", cost["total"], "cpu-s", "budget", 2.2)
+            yield row("budget-rss-mib-100000", cost["rss"], "MiB", "budget", 2000.0)
         for stage in _STAGES:
-            yield _row(f"{stage}-cpu-{size}", cost[stage], "cpu-s")
-        yield _row(f"worst-cpu-{size}", cost["worst"], "cpu-s")
-        yield _row(f"adopt-cpu-{size}", cost["adopt"], "cpu-s")
-        yield _row(f"first-tick-cpu-{size}", cost["first"], "cpu-s")
-        yield _row(f"refit-cpu-{size}", cost["refit"], "cpu-s")
-        yield _row(f"rss-mib-{size}", cost["rss"], "MiB")
-        yield _row(f"page-p99-{size}", cost["page"], "cpu-s a scrape")
-        yield _row(f"state-save-cpu-{size}", cost["save"], "cpu-s")
-        yield _row(f"state-mib-{size}", cost["state"], "MiB on disk")
+            yield row(f"{stage}-cpu-{size}", cost[stage], "cpu-s")
+        yield row(f"worst-cpu-{size}", cost["worst"], "cpu-s")
+        yield row(f"adopt-cpu-{size}", cost["adopt"], "cpu-s")
+        yield row(f"first-tick-cpu-{size}", cost["first"], "cpu-s")
+        yield row(f"refit-cpu-{size}", cost["refit"], "cpu-s")
+        yield row(f"rss-mib-{size}", cost["rss"], "MiB")
+        yield row(f"page-p99-{size}", cost["page"], "cpu-s a scrape")
+        yield row(f"state-save-cpu-{size}", cost["save"], "cpu-s")
+        yield row(f"state-mib-{size}", cost["state"], "MiB on disk")
         if before is not None:
             for stage in (*_STAGES, "total"):
                 grown = cost[stage] / before[stage] / (ports / before["ports"])
-                yield _row(f"{stage}-growth-{size}", grown, "cost a port, 1 = linear")
+                yield row(f"{stage}-growth-{size}", grown, "cost a port, 1 = linear")
         before = cost
 
 
