@@ -1,7 +1,8 @@
 """Cost of recording one tick of 100k ports x 40 counters, beside JSON lines and Parquet.
 
 30 % of the counters move by random steps, the others stand. Each round writes one tick of the
-product and of both peers; JSON lines are measured on a tenth of the ports and scaled.
+product and of both peers; JSON lines are measured on a tenth of the ports and scaled. Beside it,
+what the same bytes cost as messages of a cluster.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from fabricmon.model.counters import CATALOGUE, NO_QUEUE, Scope
 from fabricmon.model.readings import Column, PortSet, ReadingBatch
 from fabricmon.model.stream import Tick
 from fabricmon.record import Recording, Writer
+from fabricmon.runtime.cluster.message import Unpacker, pack
 from fabricmon.selfmon import Reporter
 
 if TYPE_CHECKING:
@@ -41,23 +43,23 @@ def columns() -> tuple[Column, ...]:
     return (*ports, *queues)
 
 
-def fabric() -> Iterator[list[ReadingBatch]]:
-    """One list of batches per tick, as a collector of 200 switches would give."""
+def fabric(targets: int = TARGETS, ports: int = PORTS) -> Iterator[list[ReadingBatch]]:
+    """One list of batches per tick, as a collector of so many switches would give."""
     random = np.random.default_rng(1)
     sets = [
-        PortSet((f"leaf{t:03d}",) * PORTS, tuple(f"Ethernet{p}" for p in range(PORTS)))
-        for t in range(TARGETS)
+        PortSet((f"leaf{t:03d}",) * ports, tuple(f"Ethernet{p}" for p in range(ports)))
+        for t in range(targets)
     ]
     kinds = columns()
-    values = random.integers(0, 1 << 40, (TARGETS, 40, PORTS), dtype=np.uint64)
+    values = random.integers(0, 1 << 40, (targets, 40, ports), dtype=np.uint64)
     values[:, BUSY + 8 :] = 0
-    state = np.zeros((40, PORTS), np.uint8)
+    state = np.zeros((40, ports), np.uint8)
     for tick in range(TICKS):
-        values[:, :BUSY] += random.integers(0, 1 << 32, (TARGETS, BUSY, PORTS), dtype=np.uint64)
-        stamp = np.full(PORTS, tick * 10 * SECOND, np.int64)
+        values[:, :BUSY] += random.integers(0, 1 << 32, (targets, BUSY, ports), dtype=np.uint64)
+        stamp = np.full(ports, tick * 10 * SECOND, np.int64)
         yield [
             ReadingBatch(f"leaf{t}", sets[t], kinds, values[t].copy(), state, stamp)
-            for t in range(TARGETS)
+            for t in range(targets)
         ]
 
 
@@ -137,8 +139,23 @@ class JsonPeer:
         return self._size / (SAMPLES / 10) / TICKS
 
 
+def messages() -> Iterator[dict[str, Any]]:
+    """The polls of switches of 64 ports as a cluster's log holds them, one a message."""
+    batches = [batch for tick in fabric(100, 64) for batch in tick]
+    begun = cpu_seconds()
+    bodies = [pack(batch, "lab") for batch in batches]
+    packed, unpacker = cpu_seconds(), Unpacker()
+    for body in bodies:
+        unpacker.item(body)
+    unpacked = cpu_seconds()
+    yield row("message-pack-cpu", (packed - begun) / len(bodies) * 1000, "ms")
+    yield row("message-unpack-cpu", (unpacked - packed) / len(bodies) * 1000, "ms")
+    yield row("message-size", sum(map(len, bodies)) / len(bodies), "B")
+
+
 def run() -> Iterator[dict[str, Any]]:
     """Rows of the benchmark."""
+    yield from messages()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         product, parquet, json = Product(folder), ParquetPeer(folder), JsonPeer()
