@@ -1,15 +1,17 @@
-"""A real server on loopback for the time of a `with` block."""
+"""Servers on loopback for the time of a `with` block."""
 
 from __future__ import annotations
 
 import subprocess
 import time
 import urllib.request
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING
 
+from aiohttp import web
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import AsyncIterator, Iterator, Sequence
     from pathlib import Path
 
 
@@ -40,3 +42,21 @@ def running(command: Sequence[str], ready: str, log: Path) -> Iterator[subproces
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
+
+
+@asynccontextmanager
+async def exporter(text: str) -> AsyncIterator[str]:
+    """The URL of a server, in this event loop, with `text` at /metrics and nothing else."""
+
+    async def page(_request: web.Request) -> web.Response:
+        return web.Response(text=text)
+
+    app = web.Application()
+    app.router.add_get("/metrics", page)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
-from aiohttp import web
+from support.servers import exporter
 
 from fabricmon.api import Context, Target
 from fabricmon.collectors.host import HostCollector, HostConfig, kernel
@@ -240,26 +240,15 @@ async def test_ethtool_texts(tmp_path: Path, context: Context) -> None:
 
 
 @pytest.fixture
-async def exporter() -> AsyncIterator[str]:
+async def url() -> AsyncIterator[str]:
     """A page as node_exporter and dcgm-exporter would serve it."""
-
-    async def page(_request: web.Request) -> web.Response:
-        return web.Response(text=PAGE)
-
-    app = web.Application()
-    app.router.add_get("/metrics", page)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    port = site._server.sockets[0].getsockname()[1]  # type: ignore[union-attr]
-    yield f"http://127.0.0.1:{port}"
-    await runner.cleanup()
+    async with exporter(PAGE) as served:
+        yield served
 
 
-async def test_an_exporters_page(exporter: str, context: Context) -> None:
+async def test_an_exporters_page(url: str, context: Context) -> None:
     """Swapped names are put right, NVLink stands beside the NIC, and bad lines are counted."""
-    source, target = collector(f"{exporter}/metrics", context)
+    source, target = collector(f"{url}/metrics", context)
     await source.start()
     poll = await source.poll(target)
     found = readings(poll.batches)
@@ -273,7 +262,7 @@ async def test_an_exporters_page(exporter: str, context: Context) -> None:
     devices = dict(zip(poll.batches[0].ports.port, poll.batches[0].ports.device, strict=True))
     assert devices == {"mlx5_0/1": "127.0.0.1", "eth0": "127.0.0.1", "gpu2/nvlink": "gpu7"}
     await source.stop()
-    bad, other = collector(f"{exporter}/nothing", context)
+    bad, other = collector(f"{url}/nothing", context)
     await bad.start()
     with pytest.raises(PollError, match="404"):
         await bad.poll(other)

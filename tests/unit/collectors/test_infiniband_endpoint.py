@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from aiohttp import web
+from support.servers import exporter
 
 from fabricmon.api import Context, Target
 from fabricmon.collectors.infiniband import InfinibandCollector
@@ -30,19 +30,8 @@ infiniband_scrape_ok 1
 @pytest.fixture
 async def url() -> AsyncIterator[str]:
     """A server with the page at /metrics and nothing else."""
-
-    async def page(_: web.Request) -> web.Response:
-        return web.Response(text=PAGE)
-
-    app = web.Application()
-    app.router.add_get("/metrics", page)
-    runner = web.AppRunner(app)
-    await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    port = runner.addresses[0][1]
-    yield f"http://127.0.0.1:{port}"
-    await runner.cleanup()
+    async with exporter(PAGE) as served:
+        yield served
 
 
 def make(url: str, context: Context) -> tuple[InfinibandCollector, Target]:
