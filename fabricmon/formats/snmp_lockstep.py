@@ -42,9 +42,6 @@ _KIND[[0x80, 0x81]] = _GONE
 _CHEAPEST = 12_800
 """Varbinds looked at in one go, so that the intermediate arrays stay in the processor's cache."""
 
-SHORTEST_OID = 8
-"""Encoded OIDs below this are left to the plain reader; no table has any."""
-
 
 class Decoded(NamedTuple):
     """values uint64[J,R], gone bool[J,R] (no such instance), odd bool[R] (read them otherwise)."""

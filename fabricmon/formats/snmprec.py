@@ -30,9 +30,6 @@ _WALK_TYPES = {
     "IpAddress": ber.IP_ADDRESS,
 }
 
-Problem = tuple[int, str]
-"""A line number and what is wrong with that line."""
-
 
 def is_snmprec(head: str) -> bool:
     """Whether the first non-empty line looks like `OID|type|value`."""

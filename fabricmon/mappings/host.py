@@ -7,7 +7,6 @@ priority. Rows of all drivers apply at once; of two fields for one counter the l
 
 from __future__ import annotations
 
-from collections import Counter as Tally
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from fabricmon.model.readings import Column
 
 _PRIORITIES = range(8)
-_MAX_UNMATCHED = 20_000
 
 
 class FieldRow(base.Row):
@@ -54,8 +52,6 @@ class HostFields:
         """Later mappings win where two know one field."""
         self._leaves: dict[str, _Leaf] = {}
         self.rows: list[FieldRow] = []
-        self.unmatched: Tally[str] = Tally()
-        """Fields that no row knows, with how often they came."""
         for mapping in mappings:
             for row in mapping.rows:
                 self.rows.append(row)
@@ -75,7 +71,6 @@ class HostFields:
         for field, written in fields.items():
             leaf = self._leaves.get(field)
             if leaf is None:
-                self._miss(field)
                 continue
             value = leaf.gauge(written) if leaf.gauge is not None else _count(written)
             if value is None and leaf.gauge is not None:
@@ -99,10 +94,6 @@ class HostFields:
         for queue in _PRIORITIES:
             name = row.field.replace("{queue}", str(queue))
             self._leaves[name] = _Leaf(row.column(queue=queue, source=name), row.rank, gauge)
-
-    def _miss(self, field: str) -> None:
-        if field in self.unmatched or len(self.unmatched) < _MAX_UNMATCHED:
-            self.unmatched[field] += 1
 
 
 @cache

@@ -158,14 +158,6 @@ class Victim:
 
 
 @dataclass(frozen=True, slots=True)
-class JobCost:
-    """What an incident took from one job."""
-
-    name: str
-    stalled_gpu_seconds: float
-
-
-@dataclass(frozen=True, slots=True)
 class Finding:
     """One rule's claim at one tick.
 

@@ -59,7 +59,8 @@ _PER_GROUP: dict[str, tuple[type, float]] = {
 class Store:
     """Arrays that grow in both directions. `version` changes whenever slots or groups do.
 
-    The arrays are attributes [rows, N], renewed by whatever makes them grow: do not keep them.
+    The arrays are attributes, renewed by whatever makes them grow: do not keep them. They are [S,N],
+    S slots: port counters, then queue counters times queues; times are [G,N], G groups of slots.
     """
 
     raw: NDArray[np.uint64]
@@ -183,11 +184,6 @@ class Store:
         self._set("published", self._data["state"])
         self._set("state", np.full_like(self._data["state"], State.MISSING))
         return self.published
-
-    @property
-    def n_slots(self) -> int:
-        """S: port counters, then queue counters times queues."""
-        return len(self.group_of)
 
     def counter_of(self, slot: int) -> Counter:
         """What a slot counts."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import os
 from contextlib import asynccontextmanager
@@ -131,11 +130,6 @@ class Page:
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         await self.send("Emulation.setEmulatedMedia", features=[scheme])
-
-    async def screenshot(self, path: Path) -> None:
-        """For people to look at."""
-        shot = await self.send("Page.captureScreenshot", format="png", captureBeyondViewport=True)
-        await asyncio.to_thread(path.write_bytes, base64.b64decode(shot["data"]))
 
 
 @asynccontextmanager

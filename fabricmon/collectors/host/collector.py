@@ -95,15 +95,6 @@ class HostCollector:
             return host.page(await self._fetch(target.address))
         return await asyncio.to_thread(host.files)
 
-    @property
-    def unmatched(self) -> dict[str, int]:
-        """Fields that no mapping knows."""
-        total: dict[str, int] = {}
-        for host in self._hosts.values():
-            for name, count in host.fields.unmatched.items():
-                total[name] = total.get(name, 0) + count
-        return total
-
     def _host(self, target: Target) -> _Host:
         host = self._hosts.get(target.name)
         if host is None:

@@ -55,7 +55,6 @@ class Tools:
         adapter, _, port = address.replace("/", ":").partition(":")
         self._port_args = ["-C", adapter] if adapter else []
         self._port_args += ["-P", port] if port else []
-        self._cap_mask2: dict[int, int] = {}
         self._scratch: tempfile.TemporaryDirectory[str] | None = None
 
     def close(self) -> None:
