@@ -59,8 +59,8 @@ _PER_GROUP: dict[str, tuple[type, float]] = {
 class Store:
     """Arrays that grow in both directions. `version` changes whenever slots or groups do.
 
-    The arrays are attributes, renewed by whatever makes them grow: do not keep them. They are [S,N],
-    S slots: port counters, then queue counters times queues; times are [G,N], G groups of slots.
+    The arrays are attributes, renewed by whatever makes them grow: do not keep them. They are
+    [S,N], S slots (port counters, then queue counters times queues); times are [G,N], G groups.
     """
 
     raw: NDArray[np.uint64]
