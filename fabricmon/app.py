@@ -31,13 +31,13 @@ from fabricmon.normalize import Normalizer
 from fabricmon.record import Writer
 from fabricmon.record.source import open_source
 from fabricmon.runtime import inventory, offline
+from fabricmon.runtime.assembly import Assembly, FabricPlan
 from fabricmon.runtime.cluster import Cluster
-from fabricmon.runtime.daemon import Assembly, Daemon
+from fabricmon.runtime.daemon import Daemon
 from fabricmon.runtime.doctor import Patient
 from fabricmon.runtime.offline import drive
 from fabricmon.runtime.outside import Keeper, job_map, topology_file
 from fabricmon.runtime.pipeline import Pipeline, Stages
-from fabricmon.runtime.poller import FabricPlan
 from fabricmon.selfmon import Reporter, configure_logging
 from fabricmon.settings import Settings, validate
 from fabricmon.web.config import WebConfig, split_address
@@ -238,17 +238,7 @@ def _plan(
     maintenance: Maintenance,
     shard: Shard | None,
 ) -> FabricPlan:
-    config, record = loaded.config, loaded.config.record
-    deadline_s, guards = max(_DEADLINE * config.interval, _PATIENCE_S), []
-    for kind in sorted({kind for kind, target in targets if target.fabric == fabric.name}):
-        own = [target for k, target in targets if (k, target.fabric) == (kind, fabric.name)]
-        at = next(i for i, written in enumerate(config.targets) if written.collector == kind)
-        factory = _plugin(loaded, plugins.COLLECTORS, kind, ("targets", at, "collector"))
-        section = loaded.section(("collectors", kind), factory.Config)
-        section = _told(section, fabric.intent.intent(), config.interval)
-        collector = factory(section, own, context)
-        guards.append(Guard(kind, collector, section, own, context, deadline_s))
-    intent = fabric.intent.intent()
+    config, record, jobs = loaded.config, loaded.config.record, loaded.config.jobs
     writer = record and Writer(
         record.directory / fabric.name,
         fabric.name,
@@ -256,20 +246,17 @@ def _plan(
         rotate_s=record.rotate,
         keep_bytes=record.keep,
     )
-    jobs = config.jobs
+    intent, taps = fabric.intent.intent(), [writer.write] if writer else []
+
+    def make() -> Pipeline:
+        return make_pipeline(
+            fabric.name, context, loaded, intent=intent, taps=taps, maintenance=maintenance
+        )
+
     kept_as = fabric.name if shard is None else f"{fabric.name} {shard}"
-    make = partial(
-        make_pipeline,
-        fabric.name,
-        context,
-        loaded,
-        intent=intent,
-        maintenance=maintenance,
-        taps=[writer.write] if writer else [],
-    )
     return FabricPlan(
         make(),
-        guards,
+        _guards(loaded, fabric, targets, context),
         config.interval,
         fabric.topology.refresh,
         shape=_shape(fabric, context),
@@ -280,6 +267,23 @@ def _plan(
         if config.state and not config.cluster  # whose state is on its log
         else None,
     )
+
+
+def _guards(
+    loaded: Loaded, fabric: FabricConfig, targets: Sequence[tuple[str, Target]], context: Context
+) -> list[Guard]:
+    """A fabric's collectors, one a kind, each behind its guard."""
+    config, guards = loaded.config, list[Guard]()
+    deadline_s = max(_DEADLINE * config.interval, _PATIENCE_S)
+    for kind in sorted({kind for kind, target in targets if target.fabric == fabric.name}):
+        own = [target for k, target in targets if (k, target.fabric) == (kind, fabric.name)]
+        at = next(i for i, written in enumerate(config.targets) if written.collector == kind)
+        factory = _plugin(loaded, plugins.COLLECTORS, kind, ("targets", at, "collector"))
+        section = loaded.section(("collectors", kind), factory.Config)
+        section = _told(section, fabric.intent.intent(), config.interval)
+        collector = factory(section, own, context)
+        guards.append(Guard(kind, collector, section, own, context, deadline_s))
+    return guards
 
 
 def _told(section: Settings, intent: Intent, interval_s: float) -> Settings:
@@ -385,14 +389,10 @@ async def write_recording(
     await daemon.run()
 
 
-def _labels(path: Path) -> tuple[interchange.Label, ...]:
-    """What is known to be wrong in a dump; nothing, where it has no labels."""
-    return interchange.read_labels(path.read_bytes(), str(path)) if path.is_file() else ()
-
-
 def judge(path: Path, context: Context, loaded: Loaded | None = None, *, thin: int = 1) -> Run:
     """What the product says of one labelled dump, using every `thin`-th poll."""
-    labels = _labels(path / interchange.LABELS)
+    known = path / interchange.LABELS
+    labels = interchange.read_labels(known.read_bytes(), str(known)) if known.is_file() else ()
     source = open_source([path], report=context.report, intent=intent_of(loaded))
     pipeline = make_pipeline(source.fabric, context, loaded)
     watcher = evaluate.Watcher()

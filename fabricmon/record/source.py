@@ -65,6 +65,13 @@ def open_source(
     return _Dump(known, fabric or _named(paths), report, intent, interval_s)
 
 
+def read_shape(path: Path, report: Reporter) -> Topology:
+    """All that a file or folder tells of a fabric's shape. Raises as `open_source` does."""
+    source = open_source([path], report=report)
+    items = source.pieces() if isinstance(source, _Dump) else source.items()
+    return Topology().merged(*(item for item in items if isinstance(item, Topology)))
+
+
 def _families(columns: Path | None) -> tuple[Family, ...]:
     from fabricmon.record.readers import FAMILIES  # noqa: PLC0415 - mappings of every family
 
@@ -163,6 +170,16 @@ class _Dump:
 
     def items(self) -> Iterator[Item]:
         """Topology first, then batches and ticks in order of time."""
+        ticks = 0
+        for item in self.pieces():
+            ticks += isinstance(item, Tick)
+            yield item
+        if not ticks:
+            reason = "nothing in it is a counter of the catalogue"
+            self._report.emit(Event.RECORD_SKIPPED, self.fabric, reason=reason)
+
+    def pieces(self) -> Iterator[Item]:
+        """The same; that there is no counter in it is nothing to tell."""
         scope = _scope(self.fabric, self._report)
         shape = Topology()
         pieces: list[Pieces] = []
@@ -177,18 +194,14 @@ class _Dump:
         if shape != Topology():
             yield shape
         feeds = [Feed(self._guarded(piece)) for piece in pieces]
-        ticks, known = 0, shape
+        known = shape
         interval_s = self._interval_s or shape.interval_s
         for item in stream(feeds, scope.layout, interval_s, scope.settle):
-            ticks += isinstance(item, Tick)
             if not isinstance(item, Topology):
                 yield item
             elif (found := _under(item, shape)) != known:
                 known = found
                 yield found
-        if not ticks:
-            reason = "nothing in it is a counter of the catalogue"
-            self._report.emit(Event.RECORD_SKIPPED, self.fabric, reason=reason)
 
     def _guarded(self, pieces: Pieces) -> Pieces:
         """A file that cannot be read on costs what is left of it."""

@@ -5,28 +5,26 @@ from __future__ import annotations
 import asyncio
 import signal
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fabricmon.runtime.notify import feed_watchdog, notify
 from fabricmon.runtime.pipeline import Pipeline
-from fabricmon.runtime.poller import FabricPlan, FabricPoller
+from fabricmon.runtime.poller import FabricPoller
 from fabricmon.runtime.scheduler import Scheduler
 from fabricmon.selfmon import Event, keep_compact
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from fabricmon.api import Component, Context, Exporter, Page, Target
-    from fabricmon.collectors.guard import Guard
     from fabricmon.model.maintenance import Maintenance
     from fabricmon.model.snapshot import Snapshot
     from fabricmon.model.topology import Topology
     from fabricmon.model.window import Window
+    from fabricmon.runtime.assembly import Assembly, FabricPlan
     from fabricmon.runtime.cluster import Cluster
     from fabricmon.runtime.poller import Intake
-    from fabricmon.settings import Settings
 
 _STOP_S = 1.5
 """A component that does not stop within this is left behind: SIGTERM ends the daemon within 5 s."""
@@ -45,20 +43,6 @@ class Server(Protocol):
 
     def publish(self, snapshot: Snapshot) -> None:
         """Take one tick."""
-
-
-@dataclass(slots=True)
-class Assembly:
-    """Everything one config asks for, built and inert."""
-
-    fabrics: dict[str, FabricPlan]
-    exporters: dict[str, Exporter]
-    settings: dict[str, Settings]
-    """What each exporter was made with."""
-    maintenance: Maintenance
-    probe: Callable[[Target, Guard], Awaitable[Page]]
-    refresh_s: float = 0.0
-    """How often targets kept elsewhere are read again; 0 never."""
 
 
 class Daemon:
@@ -133,16 +117,25 @@ class Daemon:
 
     async def reload(self) -> None:
         """Validate the config, then apply it whole. On any error the old one stays."""
+        await self._renew(lambda _: True)
+
+    async def _renew(self, wanted: Callable[[Assembly], bool]) -> None:
+        """Build everything again, and apply it where it is `wanted`."""
         metrics = self._context.report.metrics
         async with self._reloading:
             try:
                 new = await asyncio.to_thread(self._reassemble)
-                await self._apply(new)
+                if applied := wanted(new):
+                    await self._apply(new)
+                else:
+                    new.close()
             except Exception as error:
                 metrics.reload_ok.set(0)
                 self._context.report.emit(Event.CONFIG_REJECTED, error=str(error))
                 raise
             metrics.reload_ok.set(1)
+            if not applied:
+                return
             metrics.reload_time.set(self._context.clock.now_ns() / 1e9)
             self._context.report.emit(Event.CONFIG_RELOADED)
 
@@ -191,7 +184,7 @@ class Daemon:
             await self._cluster.start()
         if self._now.refresh_s:
             self._scheduler.every(
-                "targets", self._now.refresh_s, self.reload_quietly, first_s=self._now.refresh_s
+                "targets", self._now.refresh_s, self.refresh, first_s=self._now.refresh_s
             )
         await self._scheduler.start()
         self._context.report.emit(Event.STARTED, fabrics=len(self._now.fabrics))
@@ -207,8 +200,7 @@ class Daemon:
         if self._server is not None:
             components.append(self._server)
         await self._stop_all([*components, *self._now.exporters.values()])
-        for plan in self._now.fabrics.values():
-            plan.close()
+        self._now.close()
         self._pollers.clear()
 
     async def _save_all(self) -> None:
@@ -322,6 +314,11 @@ class Daemon:
         with suppress(Exception):  # reported by reload itself; the old config stays
             await self.reload()
 
+    async def refresh(self) -> None:
+        """Ask again for targets that are kept elsewhere, and reload where they are others."""
+        with suppress(Exception):  # reported there
+            await self._renew(lambda new: new.work() != self._now.work())
+
     async def _apply(self, new: Assembly) -> None:
         """Put `new` in place of what runs. Pipelines, and guards that did not change, stay.
 
@@ -372,7 +369,7 @@ class Daemon:
             await guard.start()
 
     async def _exchange(self, new: Assembly) -> None:
-        old = self._now.fabrics
+        before, old = self._now, self._now.fabrics
         self._now.maintenance.configure(new.maintenance.windows())
         new.maintenance = self._now.maintenance
         for name in old.keys() - new.fabrics.keys():
@@ -384,8 +381,7 @@ class Daemon:
         self._now = new
         for name in sorted(new.fabrics.keys() - old.keys()):
             await self._run_fabric(name, new.fabrics[name])
-        for plan in old.values():
-            plan.close()
+        before.close()
 
     async def _end_fabric(self, name: str) -> None:
         for job in ("tick", "discover", "jobs", "state"):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from fabricmon.api import Context, Target
     from fabricmon.config import Loaded
-    from fabricmon.runtime.daemon import Assembly
+    from fabricmon.runtime.assembly import Assembly
     from fabricmon.runtime.once import Outcome
 
 OK, WARN, FAIL = "ok", "warn", "fail"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from fabricmon.api import Target
     from fabricmon.collectors.guard import Guard
     from fabricmon.model.readings import Poll
-    from fabricmon.runtime.daemon import Assembly
+    from fabricmon.runtime.assembly import Assembly
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from urllib.parse import quote
 from fabricmon.errors import FabricmonError
 from fabricmon.formats.jobs import read_jobs
 from fabricmon.model.topology import Topology
-from fabricmon.record.source import open_source
+from fabricmon.record.source import read_shape
 from fabricmon.record.state import read_state, write_state
 from fabricmon.selfmon import Event
 
@@ -83,15 +83,11 @@ class Keeper:
 
 def topology_file(path: Path, report: Reporter) -> Topology | None:
     """The shape in a file: an interchange topology, ibnetdiscover or lldpctl output, and so on."""
-    found = Topology()
     try:
-        for item in open_source([path], report=report).items():
-            if isinstance(item, Topology):
-                found = found.merged(item)
+        return read_shape(path, report)
     except (OSError, FabricmonError) as error:
         report.emit(Event.DISCOVERY_FAILED, str(path), error=str(error))
         return None
-    return found
 
 
 def job_map(config: JobsConfig, report: Reporter) -> Topology | None:

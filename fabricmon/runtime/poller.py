@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fabricmon.model.stream import ClockStep, PollFailure, Tick
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
     from fabricmon.model.snapshot import Snapshot, TargetStatus
     from fabricmon.model.stream import Item
     from fabricmon.model.topology import Topology
-    from fabricmon.runtime.outside import Keeper
 
 _SETTLE = 0.8
 """Share of the interval a tick waits for targets that answered last time."""
@@ -46,26 +44,6 @@ class Intake(Protocol):
 
     def forget(self, target: str) -> None:
         """A target was taken from the config."""
-
-
-@dataclass(slots=True)
-class FabricPlan:
-    """One fabric as the config wants it."""
-
-    pipeline: Pipeline
-    guards: list[Guard]
-    interval_s: float
-    rediscover_s: float
-    shape: tuple[Callable[[], Topology | None] | None, ...] = (None,)
-    """Where the shape comes from, the last winning: None asks the devices, others read a file."""
-    jobs: Callable[[], Topology | None] | None = None
-    """Reads the map of jobs."""
-    jobs_s: float = 60.0
-    """How often the map of jobs is read."""
-    close: Callable[[], None] = lambda: None
-    """Called when the plan ends (its recording)."""
-    keeper: Keeper | None = None
-    """Saves the fabric's state, and restores it at the start."""
 
 
 class FabricPoller:

@@ -121,7 +121,8 @@ class Cluster:
 
     def number(self, name: str, metric: str, **labels: str) -> float:
         """One metric of one worker; 0 where it is not there."""
-        return sum(self.workers[name].samples(f"fabricmon_cluster_{metric}", **labels).values())
+        found = self.workers[name].samples(f"fabricmon_cluster_{metric}", group="self", **labels)
+        return sum(found.values())
 
     def leader(self) -> str:
         """The worker that leads the fabric; empty where none does, or two do."""
@@ -143,7 +144,7 @@ class Cluster:
         """What all workers' pages show: id -> kind, device and port of the cause."""
         found = {}
         for daemon in self.workers.values():
-            for labels in daemon.samples("fabricmon_incident_active"):
+            for labels in daemon.samples("fabricmon_incident_active", group="incidents"):
                 one = dict(labels)
                 found[one["id"]] = one["kind"], one["device"], one["port"]
         return found

@@ -67,11 +67,17 @@ class RunningDaemon:
         """A JSON page."""
         return json.loads(self.get(path))
 
-    def samples(self, name: str, **labels: str) -> dict[tuple[tuple[str, str], ...], float]:
-        """The samples of one metric whose labels include `labels`, by their labels."""
+    def samples(
+        self, name: str, *, group: str = "", **labels: str
+    ) -> dict[tuple[tuple[str, str], ...], float]:
+        """The samples of one metric whose labels include `labels`, by their labels.
+
+        `group`: only this part of the page is asked for; the whole of a large fabric takes long.
+        """
+        page = self.get(f"/metrics?collect[]={group}" if group else "/metrics")
         return {
             tuple(sorted(sample.labels.items())): sample.value
-            for family in text_string_to_metric_families(self.get("/metrics"))
+            for family in text_string_to_metric_families(page)
             for sample in family.samples
             if sample.name == name and labels.items() <= sample.labels.items()
         }

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from fabricmon.api import Context, Target
     from fabricmon.config import ClusterConfig
     from fabricmon.model.snapshot import Snapshot
-    from fabricmon.runtime.poller import FabricPlan
+    from fabricmon.runtime.assembly import FabricPlan
 
 _PATIENCE = 2.0
 """TTLs that a cluster that starts waits for `members` to be there."""

@@ -14,8 +14,8 @@ from fabricmon.clock import SystemClock
 from fabricmon.collectors.guard import Guard
 from fabricmon.model.maintenance import Maintenance
 from fabricmon.model.readings import Poll
-from fabricmon.runtime.daemon import Assembly, Daemon
-from fabricmon.runtime.poller import FabricPlan
+from fabricmon.runtime.assembly import Assembly, FabricPlan
+from fabricmon.runtime.daemon import Daemon
 from fabricmon.selfmon import Reporter
 from fabricmon.settings import Settings
 
@@ -159,6 +159,24 @@ async def test_a_reload_that_cannot_be_built_is_a_failed_one() -> None:
             await daemon.reload()
     assert _metric(context, "fabricmon_self_events_total", event="config_rejected") == 1
     assert _metric(context, "fabricmon_config_last_reload_successful") == 0
+
+
+async def test_targets_kept_elsewhere_are_applied_only_where_they_are_others() -> None:
+    """Asked again for the same targets, nothing is begun anew; for others, it is a reload."""
+    context, exporter, source = _context(), _Piece(), _Piece()
+    now = _assembly(context, {"a": exporter}, {"pod": source})
+    same = _assembly(context, {"a": exporter}, {"pod": source})
+    other = _assembly(context, {"a": exporter}, {"pod": _Piece()}, "changed")
+    answers, closed = [same, other], []
+    same.fabrics["pod"].close = lambda: closed.append("same")
+    async with _running(context, now, lambda: answers.pop(0)) as daemon:
+        await daemon.refresh()
+        assert closed == ["same"]
+        assert _metric(context, "fabricmon_self_events_total", event="config_reloaded") == 0
+        assert source.life == ["start"]
+        await daemon.refresh()
+        assert _metric(context, "fabricmon_self_events_total", event="config_reloaded") == 1
+        assert source.life == ["start", "stop"]
 
 
 async def test_fabrics_and_targets_come_and_go() -> None:

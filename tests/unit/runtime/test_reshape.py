@@ -15,8 +15,8 @@ from fabricmon.collectors.guard import Guard
 from fabricmon.model.maintenance import Maintenance
 from fabricmon.model.readings import Poll
 from fabricmon.model.topology import Link, Node, PortId, Topology
-from fabricmon.runtime.daemon import Assembly, Daemon
-from fabricmon.runtime.poller import FabricPlan
+from fabricmon.runtime.assembly import Assembly, FabricPlan
+from fabricmon.runtime.daemon import Daemon
 from fabricmon.selfmon import Reporter
 from fabricmon.settings import Settings
 
