@@ -19,7 +19,8 @@ from fabricmon.collectors.snmp.ports import PortIndex
 from fabricmon.formats.ber import parse_oid
 from fabricmon.formats.snmprec import read_snmprec
 from fabricmon.mappings.snmp import Profile, SnmpMappings
-from fabricmon.mappings.snmp_grid import Grid, build, lacking
+from fabricmon.mappings.snmp_build import build
+from fabricmon.mappings.snmp_grid import Grid, lacking
 from fabricmon.mappings.snmp_walk import Walk, port_names
 from fabricmon.model.readings import State
 

@@ -34,7 +34,8 @@ from fabricmon.collectors.snmp.reference import ReferenceEngines, ReferenceSessi
 from fabricmon.errors import ConfigError, PollError, Reason
 from fabricmon.formats import snmp_usm
 from fabricmon.mappings.snmp import SnmpMappings
-from fabricmon.mappings.snmp_grid import build_apart, lacking
+from fabricmon.mappings.snmp_build import build_apart
+from fabricmon.mappings.snmp_grid import lacking
 from fabricmon.model.readings import Poll, State
 from fabricmon.selfmon import Event
 

@@ -8,7 +8,7 @@ from fabricmon.errors import FormatError
 from fabricmon.formats import snmprec
 from fabricmon.formats.base import BadRecord
 from fabricmon.mappings.snmp import SnmpMappings, oid
-from fabricmon.mappings.snmp_grid import build
+from fabricmon.mappings.snmp_build import build
 from fabricmon.mappings.snmp_walk import Walk, port_names
 from fabricmon.record.files import untimed
 from fabricmon.record.readers.base import OLDEST_FIRST, chunk_of, lines_of

@@ -10,7 +10,8 @@ import pytest
 from fabricmon.errors import ConfigError
 from fabricmon.mappings.snmp import SnmpMappings, oid
 from fabricmon.mappings.snmp_backward import instances
-from fabricmon.mappings.snmp_grid import Grid, build, build_apart, lacking
+from fabricmon.mappings.snmp_build import build, build_apart
+from fabricmon.mappings.snmp_grid import Grid, lacking
 from fabricmon.mappings.snmp_walk import Walk, port_names
 from fabricmon.model.counters import BY_ID, Scope
 from fabricmon.model.readings import State
