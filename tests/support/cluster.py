@@ -17,7 +17,7 @@ from nats.js import api
 from fabricmon.errors import FormatError
 from fabricmon.runtime.cluster.message import Stamp
 from support import require
-from support.daemon import FABRICMON, running
+from support.daemon import devices, running
 from support.promserver import free_port
 from support.servers import fetch
 
@@ -210,28 +210,13 @@ def gaps(entries: list[Entry]) -> dict[str, float]:
 
 
 @contextmanager
-def served(folder: Path, *, ports: int = 0) -> Iterator[dict[str, Any]]:
+def served(folder: Path) -> Iterator[dict[str, Any]]:
     """A fabric with a slow receiver as SNMP switches and host trees; the config that polls it."""
-    scenario = folder / "slow-receiver-for-ever.yaml"
-    scenario.write_text(SCENARIO.format(at=FAULT_AT_S))
-    command = [FABRICMON, "simulate", str(scenario), "--serve", str(folder)]
-    command += ["--poll", f"{INTERVAL_S}s"]
-    if ports:
-        command += ["--ports", str(ports)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    try:
-        for line in process.stdout:
-            if line.startswith("configs for"):
-                break
+    with devices(SCENARIO.format(at=FAULT_AT_S), folder, "--poll", f"{INTERVAL_S}s"):
         config: dict[str, Any] = json.loads((folder / "fabricmon-snmp.yaml").read_text())
         hosts = json.loads((folder / "fabricmon-hosts.yaml").read_text())
         config["targets"] += hosts["targets"]
         yield config
-    finally:
-        process.terminate()
-        process.wait(20)
-        process.stdout.close()
 
 
 @contextmanager

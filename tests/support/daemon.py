@@ -1,4 +1,4 @@
-"""The real daemon as a process of its own, for the time of a `with` block."""
+"""The real daemon, and simulated devices, as processes for the time of a `with` block."""
 
 from __future__ import annotations
 
@@ -137,4 +137,21 @@ def running(
             process.kill()
         process.wait(10)
         assert process.stdout is not None
+        process.stdout.close()
+
+
+@contextmanager
+def devices(scenario: str, folder: Path, *options: str) -> Iterator[Path]:
+    """A scenario (YAML) as devices that speak their own protocols; gives `folder`, with configs."""
+    file = folder / "scenario.yaml"
+    file.write_text(scenario)
+    command = [FABRICMON, "simulate", str(file), "--serve", str(folder), *options]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        next(line for line in process.stdout if line.startswith("configs for"))
+        yield folder
+    finally:
+        process.terminate()
+        process.wait(20)
         process.stdout.close()

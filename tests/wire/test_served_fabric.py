@@ -7,13 +7,13 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support import require
-from support.daemon import FABRICMON, fabricmon, running
+from support.daemon import devices, fabricmon, running
 
 from fabricmon.formats import interchange
 
@@ -32,23 +32,9 @@ expect:
 """
 
 
-@contextmanager
-def served(technology: str, folder: Path) -> Iterator[Path]:
+def served(technology: str, folder: Path) -> AbstractContextManager[Path]:
     """The scenario as devices, for the time of a `with` block."""
-    scenario = folder / "late-slow-receiver.yaml"
-    scenario.write_text(_SCENARIO.format(technology=technology))
-    command = [FABRICMON, "simulate", str(scenario), "--serve", str(folder)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    try:
-        for line in process.stdout:
-            if line.startswith("configs for"):
-                break
-        yield folder
-    finally:
-        process.terminate()
-        process.wait(20)
-        process.stdout.close()
+    return devices(_SCENARIO.format(technology=technology), folder)
 
 
 def _address(folder: Path, name: str, device: str) -> str:
@@ -154,7 +140,7 @@ class TestForeignClients:
 
 def _direct(folder: Path) -> dict[str, Any]:
     """The worst incident of the direct feed of the same scenario."""
-    scenario = str(folder / "late-slow-receiver.yaml")
+    scenario = str(folder / "scenario.yaml")
     done = fabricmon("simulate", scenario, "--duration", "80s", "-o", "json", timeout=200)
     incident: dict[str, Any] = json.loads(done.stdout)[0]
     return incident

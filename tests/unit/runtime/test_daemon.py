@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support.pipelines import batch, make_pipeline, ports
+from support.selfmon import events, metric
 
 from fabricmon.api import Context, Target
 from fabricmon.clock import SystemClock
@@ -107,10 +108,6 @@ async def _used_again(piece: _Piece) -> None:
         await piece.used.wait()
 
 
-def _metric(context: Context, name: str, **labels: str) -> float:
-    return context.report.metrics.registry.get_sample_value(name, labels) or 0.0
-
-
 async def test_exporters_started_beside_one_that_fails_are_stopped_again() -> None:
     """The first new exporter started well, the second did not: neither stays, the old one does."""
     context, old, first, second = _context(), _Piece(), _Piece(), _Piece(breaks=True)
@@ -124,7 +121,7 @@ async def test_exporters_started_beside_one_that_fails_are_stopped_again() -> No
         assert second.life == ["start", "stop"]
         assert old.life == ["start"]
         await _used_again(old)
-        assert _metric(context, "fabricmon_config_last_reload_successful") == 0
+        assert metric(context, "fabricmon_config_last_reload_successful") == 0
 
 
 async def test_a_collector_that_does_not_start_leaves_every_fabric_as_it_was() -> None:
@@ -157,8 +154,8 @@ async def test_a_reload_that_cannot_be_built_is_a_failed_one() -> None:
     async with _running(context, _assembly(context, {}, {"pod": _Piece()}), broken) as daemon:
         with pytest.raises(ZeroDivisionError):
             await daemon.reload()
-    assert _metric(context, "fabricmon_self_events_total", event="config_rejected") == 1
-    assert _metric(context, "fabricmon_config_last_reload_successful") == 0
+    assert events(context, "config_rejected") == 1
+    assert metric(context, "fabricmon_config_last_reload_successful") == 0
 
 
 async def test_targets_kept_elsewhere_are_applied_only_where_they_are_others() -> None:
@@ -172,10 +169,10 @@ async def test_targets_kept_elsewhere_are_applied_only_where_they_are_others() -
     async with _running(context, now, lambda: answers.pop(0)) as daemon:
         await daemon.refresh()
         assert closed == ["same"]
-        assert _metric(context, "fabricmon_self_events_total", event="config_reloaded") == 0
+        assert events(context, "config_reloaded") == 0
         assert source.life == ["start"]
         await daemon.refresh()
-        assert _metric(context, "fabricmon_self_events_total", event="config_reloaded") == 1
+        assert events(context, "config_reloaded") == 1
         assert source.life == ["start", "stop"]
 
 
@@ -197,7 +194,7 @@ async def test_fabrics_and_targets_come_and_go() -> None:
     assert kept.life == fresh.life == ["start", "stop"]
     assert gone.life == ["start", "stop"]
     assert exporter.life == ["start", "forget gone", "stop"]
-    assert _metric(context, "fabricmon_config_last_reload_successful") == 1
+    assert metric(context, "fabricmon_config_last_reload_successful") == 1
 
 
 async def test_an_exporter_that_fails_costs_only_itself() -> None:
@@ -212,7 +209,7 @@ async def test_an_exporter_that_fails_costs_only_itself() -> None:
     async with _running(context, now, lambda: now):
         await _used_again(good)
         await _used_again(good)
-    assert _metric(context, "fabricmon_self_events_total", event="component_failed") >= 2
+    assert events(context, "component_failed") >= 2
 
 
 async def test_a_component_that_does_not_stop_is_left_behind() -> None:
@@ -226,4 +223,4 @@ async def test_a_component_that_does_not_stop_is_left_behind() -> None:
     now = _assembly(context, {"stuck": Stuck()}, {"pod": _Piece()})
     async with _running(context, now, lambda: now):
         pass
-    assert _metric(context, "fabricmon_self_events_total", event="component_failed") == 1
+    assert events(context, "component_failed") == 1
