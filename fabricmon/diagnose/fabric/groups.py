@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fabricmon.diagnose.past.levels import TRACKED
+from fabricmon.diagnose.fabric.graph import SinkKind
+from fabricmon.diagnose.past.levels import TRACKED, known_mean
 from fabricmon.model.ports import PortRole
 
 if TYPE_CHECKING:
@@ -22,13 +23,21 @@ _RISE = 0.15
 _LEFT = 0.3
 """A way that carries less than this share of the least it ever carried was left by its traffic."""
 _MOST_OF = 0.5
-"""Share of what its siblings lost that a way must gain to have taken it over while it is held."""
+"""Share of what its siblings lost that a way must gain to have taken it over."""
 _EMPTIER = 0.5
 """A way that kept less than this of what the slowest sender below it kept was left, not slowed."""
-_TINY = 1e-9
 _KNOWN = 0.75
 """Share of a span's polls that must be known."""
 _USED = 0.02
+CROWD = 0.3
+"""Held time, in ports, behind what is not seen full: polls may be longer than bursts."""
+_MORE = 1.15
+"""How much more than the ways of other devices a crowded group carries."""
+_FULL = 3
+"""Polls over which a way must be full: two of them are a burst."""
+_AGAIN = 2
+"""Polls in a row in which a queue must stand."""
+_STANDS, _HALF = 0.5, 0.5
 _SINGLE = 0.6
 """A full way most of whose traffic is for one host is no matter of ways."""
 
@@ -53,7 +62,8 @@ def _newly_full(view: FabricView) -> NDArray[np.bool_]:
     """bool[N]: ways at line rate, far above their past, with somebody waiting; not held."""
     busy = view.config.busy
     never = view.level("tx_use_poll", "high") < busy  # polls that even out bursts: two are enough
-    full = (view.use >= busy) | ((view.polls("tx_use", 2).min(axis=0) >= busy) & never)
+    full = known_mean(view.polls("tx_use", _FULL)) >= busy
+    full |= (view.polls("tx_use", 2).min(axis=0) >= busy) & never
     full &= (view.shape.parallel >= 0) & (view.held <= 0)
     full &= view.use - view.usual_use >= _RISE  # a port without a past says nothing
     return full & view.waited_for
@@ -81,12 +91,32 @@ def _took_over(view: FabricView) -> NDArray[np.bool_]:
     room = unseen | view.waited_for
     rises = (view.use - view.usual_use >= _RISE) & room  # of a job that stopped, none
     more &= way & (inherits | ((view.held <= 0) & rises))
-    moved = _share_moved(view, left & _emptier_than_hosts(view))
-    more |= (view.held > 0) & (view.use >= _USED) & moved
+    kept = _kept(view, left & _emptier_than_hosts(view))
+    more |= (view.held > 0) & (view.use >= _USED) & kept
     if not left.any() or not more.any():
         return np.zeros(len(way), np.bool_)
     groups = np.unique(shape.parallel[left])
     return more & room & np.isin(shape.parallel, groups)
+
+
+def _overfilled(view: FabricView) -> NDArray[np.bool_]:
+    """bool[N]: ways up in which more stands than ever before, poll after poll, beside emptier ones.
+
+    The siblings, which used to carry as much, carry less than half of it: a burst that is for all
+    of them would stand in them too. What stands in a way down may be for one host.
+    """
+    way = (view.shape.role == PortRole.UP) & (view.shape.parallel >= 0)
+    group = np.where(way, view.shape.parallel, 0)
+    deep = view.window.past("depth", _AGAIN).min(axis=0) > 2 * view.levels.high("depth")
+    fills = way & deep & (view.queue >= _STANDS) & (view.marks >= _STANDS) & (view.held <= 0)
+    if not fills.any():
+        return fills
+    now, usual = (np.where(way, np.nan_to_num(x), 0) for x in (view.use, view.usual_use))
+    others = np.fmax(np.bincount(group, way)[group] - 1, 1)
+    beside, before = ((np.bincount(group, x)[group] - x) / others for x in (now, usual))
+    emptier = (beside < _HALF * now) & (before > _HALF * usual) & (now > usual)
+    overfilled: NDArray[np.bool_] = fills & emptier
+    return overfilled
 
 
 def _inherits(view: FabricView, left: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -113,15 +143,16 @@ def _emptier_than_hosts(view: FabricView) -> NDArray[np.bool_]:
     return empty & np.isfinite(slowest[shape.node])
 
 
-def _share_moved(view: FabricView, left: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """bool[N]: ways whose part of their group's traffic grew by most of what `left` ones lost."""
+def _kept(view: FabricView, left: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """bool[N]: ways all of whose siblings, one at least, were `left` by their traffic.
+
+    Where others are merely slower, too, one end of pressure may be what slows them all.
+    """
     way = view.shape.parallel >= 0
     group = np.where(way, view.shape.parallel, 0)
-    now, usual = (np.where(way, np.nan_to_num(x), 0) for x in (view.use, view.usual_use))
-    parts = [x / np.fmax(np.bincount(group, x), _TINY)[group] for x in (now, usual)]
-    lost = np.bincount(group, np.where(left, parts[1] - parts[0], 0))[group]
-    moved: NDArray[np.bool_] = way & (lost > 0) & (parts[0] - parts[1] > _MOST_OF * lost)
-    return moved
+    others = np.bincount(group, way & ~left)[group]
+    kept: NDArray[np.bool_] = way & ~left & (others == 1) & (np.bincount(group, way)[group] > 1)
+    return kept
 
 
 def _whole(view: FabricView, signal: str, span: int) -> NDArray[np.bool_]:
@@ -152,7 +183,7 @@ def full_groups(view: FabricView) -> list[Group]:
     """Groups in which a way is newly full, or took over what its siblings carried."""
     shape = view.shape
     full = _newly_full(view)
-    taken = _took_over(view)
+    taken = _took_over(view) | _overfilled(view)
     broke = _broke_lately(view)
     found = []
     for number in np.unique(shape.parallel[full | taken]):
@@ -162,18 +193,63 @@ def full_groups(view: FabricView) -> list[Group]:
             continue
         hot = known[(full | taken)[known]]
         hot = hot[np.argsort(-view.use[hot], kind="stable")]
-        if single_destination(view, int(hot[0])) is not None:
+        if single_destination(view, hot[:1]) is not None:
             continue
         idle = view.use[known] < _IDLE * float(view.use[hot[0]])
-        up = bool(shape.role[rows[0]] == PortRole.UP)
-        device = int(shape.node[rows[0]] if up else shape.beyond[rows[0]])
         even = not idle.any() and not taken[known].any()
-        found.append(Group(device, known, hot, even, up))
+        found.append(_group(view, known, hot, even=even))
     return found
 
 
-def single_destination(view: FabricView, row: int) -> int | None:
-    """The port towards the host that takes most of what came newly through the way `row`, if any.
+def _group(
+    view: FabricView, rows: NDArray[np.intp], full: NDArray[np.intp], *, even: bool
+) -> Group:
+    up = bool(view.shape.role[rows[0]] == PortRole.UP)
+    device = int(view.shape.node[rows[0]] if up else view.shape.beyond[rows[0]])
+    return Group(device, rows, full, even, up)
+
+
+def crowded_groups(view: FabricView) -> list[Group]:
+    """Groups of ways up at which pressure ends evenly, although no poll shows them full.
+
+    Polls that are longer than bursts never do. They carry clearly more than they used to, and than
+    the ways of other devices do: in an all-to-all phase those fill as much.
+    """
+    shape = view.shape
+    up = shape.role == PortRole.UP
+    group = np.where(up, shape.parallel, 0)
+    ends = [sink for sink in view.sinks if sink.kind is SinkKind.BUSY and up[sink.row]]
+    mass = np.bincount([group[s.row] for s in ends], [s.mass for s in ends], group.max() + 1)
+    found = []
+    for number in np.flatnonzero(mass >= CROWD):
+        rows = np.flatnonzero(up & (shape.parallel == number))
+        use, usual = view.use[rows], view.usual_use[rows]
+        even = use.min() >= _IDLE * use.max()  # what is not read, or has no past, is not even
+        rises = use.mean() >= max(usual.mean() + _RISE, _MORE * _others(view, up, rows))
+        if len(rows) > 1 and even and rises and single_destination(view, rows) is None:
+            full = rows[np.argsort(-use, kind="stable")]
+            found.append(_group(view, rows, full, even=True))
+    return found
+
+
+def _others(view: FabricView, up: NDArray[np.bool_], rows: NDArray[np.intp]) -> float:
+    """What a way up of another device carries, as a median; 0 where there is none."""
+    others = view.use[up & (view.shape.parallel != view.shape.parallel[rows[0]])]
+    return float(np.nanmedian(others)) if np.isfinite(others).any() else 0.0
+
+
+def single_destination(view: FabricView, ways: NDArray[np.intp]) -> int | None:
+    """The port towards the host that takes most of what came newly through the `ways`, if any."""
+    more = np.fmax(np.nan_to_num(view.use - view.usual_use)[ways], 0)
+    ends = np.array([_destination(view, int(way)) for way in ways])
+    for end in np.unique(ends[ends >= 0]):
+        if more[ends == end].sum() >= _SINGLE * more.sum():
+            return int(end)
+    return None
+
+
+def _destination(view: FabricView, row: int) -> int:
+    """The same of one way; -1 for none.
 
     Followed from device to device: most of what a device sends more than usual leaves by one port.
     """
@@ -183,15 +259,15 @@ def single_destination(view: FabricView, row: int) -> int | None:
     for _ in range(4):
         device = int(shape.beyond[at])
         if device < 0 or shape.is_host[device]:
-            return None
+            return -1
         onward = shape.rows_of(device)
         onward = onward[onward != shape.peer[at]]
         rise = np.fmax(np.nan_to_num(more[onward]), 0.0)
         if not len(onward) or float(rise.max()) < max(_SINGLE * float(rise.sum()), 1.0):
-            return None
+            return -1
         at = int(onward[np.argmax(rise)])
         if view.use[at] - view.usual_use[at] < _RISE:
-            return None
+            return -1
         if shape.faces_host[at]:
             return at
-    return None
+    return -1

@@ -40,6 +40,7 @@ _KEPT = (
     "_bounced",
     "_rested",
     "_stood",
+    "_halted",
 )
 
 
@@ -60,12 +61,33 @@ def _stands(view: FabricView) -> NDArray[np.bool_]:
     return stands
 
 
-def _loses(view: FabricView) -> bool:
-    """Whether anything was lost or sent again of late, anywhere: a link that breaks loses."""
-    return any(
-        bool((np.nan_to_num(view.window.past(name, _LOSS_POLLS)) > 0).any())
-        for name in ("resent", "drops", "errors")
-    )
+def _halts(view: FabricView) -> NDArray[np.bool_]:
+    """bool[N]: more than ever stands at both ends of a cable that carries less than usual.
+
+    Its two directions share nothing but the link: neither end is asked to stop, and yet both wait.
+    """
+    less = view.window.now("tx_use") < view.usual_use
+    one = (_stands(view) & less).astype(np.float32)
+    halts: NDArray[np.bool_] = (one > 0) & (view.shape.at_peer(one, 0.0) > 0)
+    return halts
+
+
+def _loses(view: FabricView) -> NDArray[np.bool_]:
+    """bool[N]: something was lost or sent again of late that a break of this link may explain.
+
+    A link between switches explains it wherever it is. That of a host that counts what it sends
+    again explains only what is lost there: a host with nothing under way rests.
+    """
+    shape, lost = view.shape, np.zeros(view.frame.n_ports, np.bool_)
+    for name in ("resent", "drops", "errors"):
+        lost |= (np.nan_to_num(view.window.past(name, _LOSS_POLLS)) > 0).any(axis=0)
+    host = np.where(shape.host_port, shape.node, np.where(shape.faces_host, shape.beyond, -1))
+    devices = len(shape.is_host)
+    counts = np.bincount(shape.node, np.isfinite(view.window.now("resent")), devices) > 0
+    own = np.bincount(shape.node, lost, devices) > 0
+    here = own[host] | lost | (shape.at_peer(lost.astype(np.float32), 0.0) > 0)
+    loses: NDArray[np.bool_] = np.where((host >= 0) & counts[host], here, lost.any())
+    return loses
 
 
 class Memory:
@@ -89,6 +111,7 @@ class Memory:
         self._uncounted = np.zeros(0, np.bool_)
         self._bounced = np.zeros((RECENT, 0), np.bool_)
         self._stood = np.zeros(0, np.bool_)
+        self._halted = np.zeros(0, np.bool_)
         self._rested = np.zeros(0, np.int64)
         """Latest tick at which a silence ended in which nothing was lost anywhere."""
 
@@ -119,6 +142,7 @@ class Memory:
         self._bounced = _grown(self._bounced, n, 0)
         self._rested = _grown(self._rested, n, -_NEVER)
         self._stood = _grown(self._stood, n, 0)
+        self._halted = _grown(self._halted, n, 0)
         self._latch(view)
         self._count_breaks(view)
 
@@ -163,6 +187,7 @@ class Memory:
         A device that renews its counters late looks silent too, but then it catches up: what it
         had not told comes on top; a link that was down has nothing to tell afterwards. And a job
         may rest: only a silence in which something was lost, or waits at the port, is a break.
+        A down that is shorter than a poll shows as a poll in which both directions wait.
         """
         up = view.frame.gauges.get("oper_up", np.full(view.frame.n_ports, np.nan, np.float32))
         downs = view.frame.rate_of("link_downed")
@@ -181,12 +206,14 @@ class Memory:
         silent = self._alone_silent(view, quiet) & ~told
         ended = self._silent & ~silent & ~self._catches_up(view)
         broke |= self._stood & ~quiet & ~told
-        if _loses(view):
-            broke |= ended & (self._rested < view.window.ticks - _RESTS)
-        else:
+        halts = _halts(view) & ~quiet & ~told
+        loses = _loses(view)
+        broke |= loses & ended & (self._rested < view.window.ticks - _RESTS)
+        broke |= loses & halts & ~self._halted
+        if not loses.any():
             self._rested[ended & ~self._stood] = view.window.ticks
         self._stood = quiet & (self._stood | _stands(view))
-        self._silent = silent
+        self._silent, self._halted = silent, halts
         self._broken[view.window.ticks % RECENT] = broke
         self._bounced[view.window.ticks % RECENT] = back
 

@@ -31,8 +31,9 @@ class FlappingLink:
         "cable; check both ends' firmware and the auto-negotiation and FEC settings."
     )
     limits: ClassVar[str] = (
-        "Without link-down counters or port state, gaps shorter than half a poll are not seen, and "
-        "a silent link counts as broken only where loss or retransmission is counted somewhere."
+        "Without link-down counters or port state, gaps shorter than a poll are seen only by the "
+        "queues at both ends of the cable, and a silent link counts as broken only where loss or "
+        "retransmission is counted: at the host itself if it is a host's."
     )
 
     opens_after: ClassVar[int] = 1  # it takes two downs already

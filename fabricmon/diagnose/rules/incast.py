@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from fabricmon.diagnose.fabric.graph import SinkKind
-from fabricmon.diagnose.fabric.groups import single_destination
+from fabricmon.diagnose.fabric.groups import CROWD, single_destination
 from fabricmon.diagnose.fabric.plateau import BELOW, STANDS
 from fabricmon.diagnose.past.levels import LONG, PAST
 from fabricmon.model.incident import Finding, IncidentKind, Severity, Verdict
@@ -15,13 +15,13 @@ from fabricmon.model.incident import Finding, IncidentKind, Severity, Verdict
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from fabricmon.diagnose.view import FabricView
 
 
-_CROWD = 0.3
-"""Held time, in ports, behind a port that is not seen full: polls may be longer than bursts."""
 _MORE = 1.15
-"""Times what it ever carried over some iterations: a port that fills as never before."""
+"""Times what it ever carried over some iterations, or carries usually: a port that fills."""
 _FEW = 0.25
 """Share of the ports of a job in which queues stand: from here on, so it sends."""
 
@@ -58,10 +58,10 @@ class Incast:
         for sink in view.sinks:
             row: int | None = sink.row
             if sink.kind is SinkKind.BUSY and not view.shape.faces_host[sink.row]:
-                row = single_destination(view, sink.row)
+                row = single_destination(view, _ways(view, sink.row))
             if sink.kind is not SinkKind.BUSY or row is None or not _stands_out(view, row):
                 continue
-            crowd = sink.mass >= _CROWD or _stands(view, row)
+            crowd = (sink.mass >= CROWD and _fills(view, row)) or _stands(view, row)
             if view.use[row] >= view.config.busy or (crowd and known):
                 found.append(self._finding(view, row, (sink.row, *map(int, sink.victims))))
         told = {finding.rows[0] for finding in found}
@@ -86,6 +86,20 @@ class Incast:
             self.advice,
             rows=tuple(dict.fromkeys((row, *behind))),
         )
+
+
+def _ways(view: FabricView, row: int) -> NDArray[np.intp]:
+    """The way `row`, and its siblings at which pressure ends as well: an incast fills any of them.
+
+    What goes to other hosts by each of them is no crowd before one.
+    """
+    ends = [sink.row for sink in view.sinks if sink.kind is SinkKind.BUSY]
+    return np.intersect1d(np.append(view.shape.siblings(row), row), ends)
+
+
+def _fills(view: FabricView, row: int) -> bool:
+    """Whether a port that is not seen full carries clearly more than usual; yes without a past."""
+    return not view.use[row] < _MORE * view.usual_use[row]
 
 
 def _known(view: FabricView, row: int, signal: str) -> bool:

@@ -361,7 +361,7 @@ def _full_ports(view: FabricView, sink: Sink) -> list[int]:
     standing = view.use[sink.row] >= view.config.busy or view.queue[sink.row] >= 0.5
     standing |= sink.mass >= _CROWD  # what makes so many wait is above the marking threshold
     rows = [sink.row] if standing else []
-    onward = single_destination(view, sink.row)
+    onward = single_destination(view, np.array([sink.row]))
     if onward is not None and view.queue[onward] >= 0.5:
         rows.append(onward)
     return rows

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from fabricmon.diagnose.fabric.groups import full_groups
+from fabricmon.diagnose.fabric.groups import crowded_groups, full_groups
+from fabricmon.diagnose.past.levels import PAST
 from fabricmon.model.incident import Finding, IncidentKind, Severity, Verdict
 
 if TYPE_CHECKING:
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from fabricmon.diagnose.fabric.groups import Group
     from fabricmon.diagnose.view import FabricView
 
+_FULL, _CROWDED = 0.85, 0.6
+"""Confidence in a group that is seen full, and in one before which many wait."""
+
 
 class Oversubscription:
     """Every way of a group is full."""
@@ -22,7 +26,9 @@ class Oversubscription:
     kind: ClassVar[str] = IncidentKind.OVERSUBSCRIPTION
     signature: ClassVar[str] = (
         "All uplinks of a device (or all ways down to it) run full at the same time, evenly, far "
-        "above what they usually carry, with queues or waiting ports before them."
+        "above what they usually carry, with queues or waiting ports before them. Where polls are "
+        "longer than bursts: pressure ends evenly at all its uplinks, which carry far more than "
+        "usual, and than those of other devices."
     )
     discriminator: ClassVar[str] = (
         "Evenly full is over-subscription; one full way beside idle ones is a path imbalance."
@@ -39,17 +45,22 @@ class Oversubscription:
         """One finding per group that is evenly full."""
         even = [group for group in full_groups(view) if group.even]
         first = [group for group in even if group.up] or even  # what fills ways down came up first
-        return [self._finding(view, group) for group in first]
+        found = [self._finding(view, group, _FULL) for group in first]
+        if view.levels.ticks < PAST // 3:  # what a job does now and then is no crowd
+            return found
+        told = {group.device for group in full_groups(view)}
+        crowded = [group for group in crowded_groups(view) if group.device not in told]
+        return [*found, *(self._finding(view, group, _CROWDED) for group in crowded)]
 
-    def _finding(self, view: FabricView, group: Group) -> Finding:
+    def _finding(self, view: FabricView, group: Group, confidence: float) -> Finding:
         victims = view.behind_all(group.rows)
         evidence = [view.evidence(int(row), "tx_use", "below 0.9") for row in group.rows[:8]]
         return Finding(
             IncidentKind.OVERSUBSCRIPTION,
             Verdict.FABRIC,
             Severity.MILD,
-            0.85,
-            (view.device_cause(group.device, 0.85),),
+            confidence,
+            (view.device_cause(group.device, confidence),),
             view.victims(victims),
             (*evidence, *view.tree(victims)),
             self.advice,

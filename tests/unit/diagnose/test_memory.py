@@ -36,8 +36,11 @@ def test_a_down_counts_once_whenever_the_device_counts_it(counted_after: int) ->
     assert IncidentKind.FLAPPING_LINK in _flaps(run, 1, counted_after)
 
 
-def _silences(run: Run, lost: float) -> set[IncidentKind]:
-    """Three silences of one poll each, at a port whose state and downs nobody tells."""
+def _silences(run: Run, lost: float, host: str = "h0-0") -> set[IncidentKind]:
+    """Three silences of one poll each, at a port whose state and downs nobody tells.
+
+    `lost`: packets that `host` sends again, a second.
+    """
     unknown = {
         "oper_up": dict.fromkeys(CABLE, math.nan),
         "link_downed": dict.fromkeys(CABLE, math.nan),
@@ -45,7 +48,7 @@ def _silences(run: Run, lost: float) -> set[IncidentKind]:
     quiet = {name: dict.fromkeys(CABLE, 0.0) for name in ("tx_use", "rx_use")}
     found: set[IncidentKind] = set()
     for poll in range(24):
-        values = unknown | {"retransmits": {PortId("h1-0", "nic"): lost}}
+        values = unknown | {"retransmits": {PortId(host, "nic"): lost}}
         found |= {i.kind for i in run.tick(values | quiet if poll % 8 == 4 else values).open}
     return found
 
@@ -58,6 +61,39 @@ def test_a_port_that_rests_by_itself_proves_nothing_by_its_silence() -> None:
     assert IncidentKind.FLAPPING_LINK in _silences(busy, 50.0)
     assert IncidentKind.FLAPPING_LINK not in _silences(rests, 0.0)
     assert IncidentKind.FLAPPING_LINK not in _silences(rests, 50.0)
+
+
+def test_what_other_hosts_lose_does_not_make_a_host_that_rests_a_broken_cable() -> None:
+    """A host that had something under way when its link broke has to send it again itself."""
+    run = Run(leaf_spine())
+    run.ticks(40)
+    assert IncidentKind.FLAPPING_LINK not in _silences(run, 50.0, "h1-0")
+
+
+@pytest.mark.parametrize(
+    ("ends", "lost", "use", "flaps"),
+    [
+        (2, 50.0, 0.2, True),
+        (1, 50.0, 0.2, False),
+        (2, 0.0, 0.2, False),
+        (2, 50.0, 0.5, False),
+    ],
+)
+def test_queues_at_both_ends_of_a_cable_show_downs_that_are_shorter_than_a_poll(
+    ends: int, lost: float, use: float, flaps: bool
+) -> None:
+    """Its directions share nothing but the link; a burst fills one, or carries more than usual."""
+    cable = [PortId("leaf0", "u0"), PortId("spine0", "p0")]
+    unknown = {name: dict.fromkeys(cable, math.nan) for name in ("oper_up", "link_downed")}
+    unknown["retransmits"] = {PortId("h1-0", "nic"): lost}
+    halts = {name: dict.fromkeys(cable, use) for name in ("tx_use", "rx_use")}
+    halts["queue_depth_bytes"] = dict.fromkeys(cable[:ends], 900_000.0)
+    run = Run(leaf_spine())
+    run.ticks(40, unknown)
+    found: set[IncidentKind] = set()
+    for poll in range(16):
+        found |= {i.kind for i in run.tick(unknown | halts if poll % 8 == 4 else unknown).open}
+    assert (IncidentKind.FLAPPING_LINK in found) is flaps
 
 
 def test_a_silence_with_a_full_queue_that_nobody_holds_is_a_break() -> None:

@@ -60,6 +60,53 @@ def test_a_way_that_took_over_is_named_though_no_poll_shows_it_full() -> None:
     assert (found.cause.device, found.cause.port) == full
 
 
+def test_of_ways_that_are_slowed_together_none_took_over() -> None:
+    """Two ways are held back further on, one is left empty by senders who wait for those two."""
+    ways = [PortId("leaf1", f"u{spine}") for spine in range(3)]
+    hosts = [PortId(f"h1-{n}", "nic") for n in range(4)]
+    held = [SINK, *ways[:2], PortId("spine0", "p0"), PortId("spine1", "p0"), *hosts]
+    use = dict.fromkeys([SINK, *hosts], 0.04) | dict(zip(ways, (0.08, 0.02, 0.003), strict=True))
+    values = {"tx_use": use, "stall": dict.fromkeys(held, 0.9)}
+    assert only(calm(leaf_spine(spines=3)), values).kind is IncidentKind.SLOW_RECEIVER
+
+
+@pytest.mark.parametrize("others", [0.4, 0.65])
+def test_many_who_wait_for_all_ways_of_a_leaf_show_that_it_has_too_few(others: float) -> None:
+    """No poll shows the ways full, for bursts are shorter; where every leaf's fill, a job does."""
+    run = calm(leaf_spine())
+    use = {PortId(f"leaf{leaf}", f"u{way}"): others for leaf in (0, 2) for way in (0, 1)}
+    use |= {PortId("leaf1", "u0"): 0.7, PortId("leaf1", "u1"): 0.6}
+    stall = {PortId(f"h1-{n}", "nic"): 0.4 for n in range(4)}
+    told = run.ticks(6, {"tx_use": use, "stall": stall}).open
+    causes = {(i.kind, i.cause.device) for i in told if i.cause is not None}
+    assert causes == ({(IncidentKind.OVERSUBSCRIPTION, "leaf1")} if others < 0.65 else set())
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_ways_before_which_many_wait_are_an_incast_only_if_all_lead_to_one_host(
+    together: bool,
+) -> None:
+    """What goes to different hosts by each way is no crowd before one of them."""
+    other = PortId("leaf0", "d0") if together else PortId("leaf2", "d1")
+    by = PortId("spine1", "p0" if together else "p2")
+    rises = [PortId("leaf1", "u0"), PortId("leaf1", "u1"), PortId("spine0", "p0"), by, SINK, other]
+    stall = {PortId(f"h1-{n}", "nic"): 0.4 for n in range(4)}
+    found = only(calm(leaf_spine()), {"tx_use": dict.fromkeys(rises, 0.7), "stall": stall})
+    assert found.kind is (IncidentKind.INCAST if together else IncidentKind.OVERSUBSCRIPTION)
+
+
+def test_a_marked_port_that_carries_no_more_than_usual_is_no_incast() -> None:
+    """Its job is slowed elsewhere, so it stands out; who waits for it now did so before."""
+    slowed = {PortId("leaf0", f"d{n}"): 0.2 for n in range(1, 4)}
+    values = {
+        "tx_use": slowed | {PortId("spine0", "p0"): 0.3},
+        "stall": {PortId("spine0", "p0"): 0.5},
+        "ecn_marked_packets": {SINK: 9_000.0},
+    }
+    assert not calm(leaf_spine()).ticks(8, values).open
+    assert calm(leaf_spine()).ticks(8, values | {"tx_use": slowed | {SINK: 0.6}}).open
+
+
 def test_a_way_that_speeds_up_when_a_job_stops_is_no_imbalance() -> None:
     """The sibling was left by a job that ended; where no queue stands, nobody waits for the way."""
     way, left = PortId("leaf1", "u0"), PortId("leaf1", "u1")
