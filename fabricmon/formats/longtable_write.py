@@ -13,7 +13,7 @@ import numpy as np
 
 from fabricmon.formats.longtable import GAUGE, NAMES
 from fabricmon.model.counters import NO_QUEUE
-from fabricmon.model.readings import PortSet, ReadingBatch, State
+from fabricmon.model.readings import ByIdentity, PortSet, ReadingBatch, State
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,7 +44,7 @@ class LongTable:
         self._sink, self._csv = sink, csv
         self._writer: Any = None
         self._names = {name: _Names() for name in ("device", "port", "counter")}
-        self._sets: dict[int, tuple[PortSet, NDArray[np.int32], NDArray[np.int32]]] = {}
+        self._sets: ByIdentity[PortSet, tuple[NDArray[np.int32], NDArray[np.int32]]] = ByIdentity()
         self._unwrapped: dict[tuple[str, int, Column], _Unwrapped] = {}
         self._parts: list[dict[str, NDArray[Any]]] = []
         self._rows = 0
@@ -79,15 +79,13 @@ class LongTable:
         self._writer.close()
 
     def _ports(self, ports: PortSet) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        known = self._sets.get(id(ports))
+        known = self._sets.get(ports)
         if known is None:
             device = [self._names["device"].number(name) for name in ports.device]
             port = [self._names["port"].number(name) for name in ports.port]
-            if len(self._sets) > 65_536:  # a source that makes a set a poll must not leak
-                self._sets.clear()
-            known = (ports, np.array(device, np.int32), np.array(port, np.int32))
-            self._sets[id(ports)] = known
-        return known[1], known[2]
+            known = np.array(device, np.int32), np.array(port, np.int32)
+            self._sets.put(ports, known)
+        return known
 
     def _unwrap(
         self, batch: ReadingBatch, k: int, column: Column, good: NDArray[np.bool_]

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fabricmon.model.readings import ByIdentity, PortSet
 from fabricmon.model.topology import Link, PortId, Role, Technology, Topology
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from numpy.typing import NDArray
-
-    from fabricmon.model.readings import PortSet
 
 NO_PEER = -1
 _MOST_NAMES = 1 << 20
@@ -115,8 +114,7 @@ class PortTable:
         """`limit` is the ceiling on rows; ports beyond it are refused and counted."""
         self._limit = limit
         self._row: dict[PortId, int] = {}
-        self._sets: dict[int, tuple[PortSet, NDArray[np.int32]]] = {}
-        self._names = 0
+        self._sets: ByIdentity[PortSet, NDArray[np.int32]] = ByIdentity()
         self._node: dict[str, int] = {}
         self._rail: dict[str, int] = {}
         self.ids: list[PortId] = []
@@ -148,16 +146,12 @@ class PortTable:
 
     def rows(self, ports: PortSet) -> NDArray[np.int32]:
         """int32[len(ports)]: the rows of `ports`, made where new; -1 where the table is full."""
-        cached = self._sets.get(id(ports))
-        if cached is not None and cached[0] is ports:
-            return cached[1]
+        known = self._sets.get(ports)
+        if known is not None:
+            return known
         names = map(PortId, ports.device, ports.port)
         rows = np.fromiter((self._intern(name) for name in names), np.int32, len(ports))
-        self._names += len(ports)
-        if self._names > self.most_names:  # sources that make a new set each poll must not leak
-            self._sets.clear()
-            self._names = len(ports)
-        self._sets[id(ports)] = (ports, rows)
+        self._sets.put(ports, rows, len(ports), self.most_names)
         return rows
 
     def rows_in(self, other: PortTable) -> NDArray[np.intp]:

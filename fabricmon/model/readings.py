@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
     from fabricmon.errors import Reason
     from fabricmon.model.topology import Topology
+
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class State(IntEnum):
@@ -98,6 +102,42 @@ class Column:
         if self.counter.is_gauge:
             return Kind.GAUGE
         return Kind.SATURATING if self.saturates else Kind.MONOTONIC
+
+
+class ByIdentity(Generic[K, V]):
+    """What was worked out for objects that stay the same from poll to poll: port sets, columns.
+
+    Each object is held, so that no other one gets its identity. Sources that make new objects at
+    each poll must not leak: where too much is remembered, all of it is forgotten.
+    """
+
+    def __init__(self) -> None:
+        """Nothing remembered yet."""
+        self._known: dict[int, tuple[K, V]] = {}
+        self._size = 0
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+    def get(self, key: K) -> V | None:
+        """What was worked out for this very object."""
+        known = self._known.get(id(key))
+        return None if known is None else known[1]
+
+    def put(self, key: K, value: V, size: int = 1, most: int = 65_536) -> bool:
+        """Remember; whether all else was forgotten, since all sizes were more than `most`."""
+        more = 0 if id(key) in self._known else size
+        full = self._size + more > most
+        if full:
+            self.clear()
+        self._known[id(key)] = (key, value)
+        self._size += size if full else more
+        return full
+
+    def clear(self) -> None:
+        """Forget everything."""
+        self._known.clear()
+        self._size = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

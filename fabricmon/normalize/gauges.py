@@ -9,6 +9,7 @@ import numpy as np
 
 from fabricmon.model.counters import CATALOGUE, NO_QUEUE, Scope
 from fabricmon.model.frame import GaugeOrigins
+from fabricmon.model.readings import ByIdentity
 from fabricmon.normalize.store import NO_TIME
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ Drained: TypeAlias = "tuple[dict[str, NDArray[np.float32]], dict[str, NDArray[np
 class _Taken:
     """Where the gauge columns of a batch go: row, and number of the source there."""
 
-    columns: tuple[Column, ...]
     rows: NDArray[np.intp]
     numbers: NDArray[np.uint8]
 
@@ -36,7 +36,7 @@ class Gauges:
     def __init__(self) -> None:
         """Empty."""
         self._row: dict[tuple[int, int], int] = {}
-        self._rows: dict[int, _Taken] = {}
+        self._rows: ByIdentity[tuple[Column, ...], _Taken] = ByIdentity()
         self._names: list[list[str]] = []
         self._values = np.full((0, 64), np.nan)
         self._number = np.zeros((0, 64), np.uint8)
@@ -100,9 +100,9 @@ class Gauges:
         return tuple(sorted(set(queued)))
 
     def _rows_of(self, columns: tuple[Column, ...]) -> _Taken:
-        cached = self._rows.get(id(columns))
-        if cached is not None and cached.columns is columns:
-            return cached
+        known = self._rows.get(columns)
+        if known is not None:
+            return known
         keys = [
             (c.counter.code, NO_QUEUE if c.counter.scope is Scope.PORT else c.queue)
             for c in columns
@@ -116,10 +116,8 @@ class Gauges:
         self._names += [[] for _ in range(missing)]
         rows = [self._row[key] for key in keys]
         numbers = [self._number_of(r, c.source) for r, c in zip(rows, columns, strict=True)]
-        if len(self._rows) > 4_096:  # sources that make new columns each poll must not leak
-            self._rows.clear()
-        taken = _Taken(columns, np.array(rows, np.intp), np.array(numbers, np.uint8))
-        self._rows[id(columns)] = taken
+        taken = _Taken(np.array(rows, np.intp), np.array(numbers, np.uint8))
+        self._rows.put(columns, taken, most=4_096)
         return taken
 
     def _number_of(self, row: int, source: str) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from fabricmon.model.readings import State
+from fabricmon.model.readings import ByIdentity, State
 from fabricmon.normalize.settle import grid
 from fabricmon.normalize.store import NO_TIME, STEPPED
 
@@ -74,10 +74,9 @@ class Staging:
         self._store = store
         self._table = table
         self._settler = settler
-        self._layouts: dict[int, Layout] = {}
-        self._rows: dict[int, tuple[PortSet, Where, bool]] = {}
+        self._layouts: ByIdentity[tuple[Column, ...], Layout] = ByIdentity()
+        self._rows: ByIdentity[PortSet, tuple[Where, bool]] = ByIdentity()
         """A port set's rows, and whether every port has one of its own."""
-        self._names = 0
         self._usual: dict[tuple[int, int], Usual] = {}
         """What a plain reading of a port set and a layout (by id) looks like."""
         self.now_ns = NO_TIME
@@ -91,33 +90,29 @@ class Staging:
 
     def where(self, ports: PortSet) -> Where:
         """The rows of a port set: a slice where adjacent. Rows the table refused are -1."""
-        cached = self._rows.get(id(ports))
-        if cached is not None and cached[0] is ports:
-            return cached[1]
+        return self._where(ports)[0]
+
+    def _where(self, ports: PortSet) -> tuple[Where, bool]:
+        known = self._rows.get(ports)
+        if known is not None:
+            return known
         rows = self._table.rows(ports).astype(np.intp)
         self._store.grow(len(self._table))
         where = _adjacent(rows)
-        self._names += len(ports)
-        if (
-            self._names > self._table.most_names
-        ):  # sources that make a new set each poll must not leak
-            self._rows.clear()
-            self._usual.clear()
-            self._names = len(ports)
         own = isinstance(where, slice) or len(_first_of_each(rows)) == len(rows)
-        self._rows[id(ports)] = (ports, where, own)
-        return where
+        if self._rows.put(ports, (where, own), len(ports), self._table.most_names):
+            self._usual.clear()
+        return where, own
 
     def stage(self, batch: ReadingBatch) -> None:
         """Take the counters of one reading."""
         layout = self._layout(batch.columns)
-        where = self.where(batch.ports)
+        where, own = self._where(batch.ports)
         if not layout.kept or len(batch.ports) == 0:
             return
         whole = len(layout.kept) == len(batch.columns)
         values = batch.values if whole else batch.values[layout.kept]
         state = batch.state if whole else batch.state[layout.kept]
-        own = self._rows[id(batch.ports)][2]
         usual = self._usual_for(batch, layout, where, state) if own else None
         if usual is not None:
             self._write(layout, where, values, state, batch.time_ns)
@@ -127,9 +122,8 @@ class Staging:
             self._sort_out(batch, layout, where, values, state)
 
     def _layout(self, columns: tuple[Column, ...]) -> Layout:
-        layout = self._layouts.get(id(columns))
-        version = self._store.version
-        if layout is not None and layout.columns is columns and layout.version == version:
+        layout = self._layouts.get(columns)
+        if layout is not None and layout.version == self._store.version:
             return layout
         best: dict[tuple[int, int], int] = {}
         for i, column in enumerate(columns):
@@ -143,8 +137,6 @@ class Staging:
         groups: dict[int, list[int]] = {}
         for position, slot in enumerate(slots):
             groups.setdefault(self._store.group_of[slot], []).append(position)
-        if len(self._layouts) > 4_096:  # sources that make new columns each poll must not leak
-            self._layouts.clear()
         layout = Layout(
             columns,
             self._store.version,
@@ -158,7 +150,7 @@ class Staging:
             np.array([(1 << c.bits) - 1 for c in taken], np.uint64),
             np.flatnonzero([c.saturates for c in taken]),
         )
-        self._layouts[id(columns)] = layout
+        self._layouts.put(columns, layout, most=4_096)
         self._usual.clear()
         return layout
 

@@ -20,7 +20,7 @@ import orjson
 from fabricmon.errors import FormatError, Reason
 from fabricmon.formats.interchange import read_topology, write_topology
 from fabricmon.model.counters import BY_ID
-from fabricmon.model.readings import Column, PortSet, ReadingBatch
+from fabricmon.model.readings import ByIdentity, Column, PortSet, ReadingBatch
 from fabricmon.model.stream import ClockStep, Item, PollFailure, Tick
 from fabricmon.model.topology import Topology
 
@@ -67,9 +67,9 @@ class Encoder:
     def __init__(self) -> None:
         """Nothing named yet."""
         self._ports: dict[PortSet, int] = {}
-        self._port_ids: dict[int, tuple[PortSet, int]] = {}
+        self._port_ids: ByIdentity[PortSet, int] = ByIdentity()
         self._columns: dict[tuple[Column, ...], int] = {}
-        self._column_ids: dict[int, tuple[tuple[Column, ...], int]] = {}
+        self._column_ids: ByIdentity[tuple[Column, ...], int] = ByIdentity()
         self._before = _Before()
         self._kinds: list[int] = []
         self._texts: list[bytes] = []
@@ -113,32 +113,26 @@ class Encoder:
         self._row(RowKind.BATCH, meta)
 
     def _port_set(self, ports: PortSet) -> int:
-        known = self._port_ids.get(id(ports))
+        known = self._port_ids.get(ports)
         if known is not None:
-            return known[1]
+            return known
         number = self._ports.get(ports)
         if number is None:
             number = self._ports[ports] = len(self._ports)
             self._row(RowKind.PORTS, [ports.device, ports.port])
-        self._remember(self._port_ids, ports, number)
+        self._port_ids.put(ports, number)
         return number
 
     def _column_set(self, columns: tuple[Column, ...]) -> int:
-        known = self._column_ids.get(id(columns))
+        known = self._column_ids.get(columns)
         if known is not None:
-            return known[1]
+            return known
         number = self._columns.get(columns)
         if number is None:
             number = self._columns[columns] = len(self._columns)
             self._row(RowKind.COLUMNS, [_column_json(column) for column in columns])
-        self._remember(self._column_ids, columns, number)
+        self._column_ids.put(columns, number)
         return number
-
-    @staticmethod
-    def _remember(known: dict[int, tuple[Any, int]], what: Any, number: int) -> None:
-        if len(known) > 65_536:  # a source that makes new objects each poll must not leak
-            known.clear()
-        known[id(what)] = (what, number)
 
     def _row(self, kind: RowKind, fields: object) -> None:
         self._text(kind, orjson.dumps(fields))
