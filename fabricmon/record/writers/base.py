@@ -28,5 +28,7 @@ class FileWriter(Protocol):
 
 
 def stamp(time_ns: int) -> str:
-    """A time as it stands in file names: UTC, to the second, sorting by name."""
+    """A time as it stands in file names: UTC, or nanoseconds where it is no whole second."""
+    if time_ns % 1_000_000_000:
+        return str(time_ns)
     return datetime.fromtimestamp(time_ns // 1_000_000_000, UTC).strftime("%Y%m%dT%H%M%SZ")

@@ -95,8 +95,7 @@ class PerfqueryWriter:
 
     def _poll(self, time_ns: int) -> None:
         batches, self._batches = self._batches, []
-        name = stamp(time_ns) if time_ns % 1_000_000_000 == 0 else str(time_ns)
-        path = self._folder / f"{self._prefix}-{name}.txt"
+        path = self._folder / f"{self._prefix}-{stamp(time_ns)}.txt"
         blocks = (block for batch in batches for block in self._blocks(batch))
         with path.open("w", encoding="utf-8") as file:
             file.writelines(f"{line}\n" for line in self._lines(blocks))

@@ -80,8 +80,7 @@ class SnmprecWriter:
         batches, self._batches = self._batches, []
         self._begun_ns = self._begun_ns or time_ns
         uptime = (time_ns - self._begun_ns) // 10_000_000 + 6_000
-        name = stamp(time_ns) if time_ns % 1_000_000_000 == 0 else str(time_ns)
-        folder = self._folder / name
+        folder = self._folder / stamp(time_ns)
         folder.mkdir(exist_ok=True)
         for batch in batches:
             for device, parts in self._devices(batch).items():
