@@ -27,21 +27,6 @@ pytestmark = [pytest.mark.wire, pytest.mark.timeout(600)]
 _INTERVAL_S = 0.5
 
 
-def _events(daemon: RunningDaemon, event: str) -> float:
-    return sum(daemon.samples("fabricmon_self_events_total", event=event).values())
-
-
-def _ticks(daemon: RunningDaemon) -> float:
-    return sum(
-        daemon.samples("fabricmon_tick_stage_duration_seconds_count", stage="normalize").values()
-    )
-
-
-def _ticks_on(daemon: RunningDaemon, more: int = 4) -> None:
-    before = _ticks(daemon)
-    daemon.wait(lambda: _ticks(daemon) >= before + more)
-
-
 def _ready(daemon: RunningDaemon) -> None:
     daemon.wait(lambda: daemon.get("/-/ready").startswith("fabricmon is"))
     daemon.wait(lambda: any(rates(daemon)))
@@ -68,22 +53,22 @@ def test_a_full_disk_costs_what_cannot_be_written_and_nothing_else(tmp_path: Pat
             pid, limit = daemon.process.pid, resource.RLIMIT_FSIZE
             hard = resource.prlimit(pid, limit)[1]
             resource.prlimit(pid, limit, (64, hard))
-            daemon.wait(lambda: _events(daemon, "recording_failed") >= 3)
-            daemon.wait(lambda: _events(daemon, "state_failed") >= 2)
-            daemon.wait(lambda: _events(daemon, "export_dropped") >= 1)
-            _ticks_on(daemon)
+            daemon.wait(lambda: daemon.events("recording_failed") >= 3)
+            daemon.wait(lambda: daemon.events("state_failed") >= 2)
+            daemon.wait(lambda: daemon.events("export_dropped") >= 1)
+            daemon.wait_ticks(4)
             first = truth.total(daemon)
             assert log_s == (tmp_path / "fabricmon.log").stat().st_size, "the log is full too"
-            assert sum(daemon.samples("fabricmon_log_lines_lost_total").values()) >= 3
+            assert daemon.total("fabricmon_log_lines_lost_total") >= 3
 
             resource.prlimit(pid, limit, (hard, hard))
-            failed = {e: _events(daemon, e) for e in ("recording_failed", "state_failed")}
-            _ticks_on(daemon, 6)
+            failed = {e: daemon.events(e) for e in ("recording_failed", "state_failed")}
+            daemon.wait_ticks(6)
             assert_rising([first, truth.total(daemon)])
             assert_true(rates(daemon))
-            assert _events(daemon, "recording_failed") <= failed["recording_failed"] + 1
-            assert _events(daemon, "state_failed") <= failed["state_failed"] + 1
-            assert _events(daemon, "component_failed") == 0
+            assert daemon.events("recording_failed") <= failed["recording_failed"] + 1
+            assert daemon.events("state_failed") <= failed["state_failed"] + 1
+            assert daemon.events("component_failed") == 0
             assert daemon.stop()[0] == 0
     assert (tmp_path / "fabricmon.log").stat().st_size > log_s
     items = recorded(tmp_path / "recordings")
@@ -96,16 +81,16 @@ def test_a_frozen_daemon_goes_on_without_a_flood(tmp_path: Path) -> None:
         config = f"interval: {_INTERVAL_S}s\ntargets: [{truth.target()}]\n"
         with running(tmp_path, config) as daemon:
             _ready(daemon)
-            before = _ticks(daemon)
+            before = daemon.ticks()
             daemon.process.send_signal(signal.SIGSTOP)
             time.sleep(8 * _INTERVAL_S)
             daemon.process.send_signal(signal.SIGCONT)
-            after = _ticks(daemon)
+            after = daemon.ticks()
             assert after <= before + 4, "two of them in flight, two since"
-            _ticks_on(daemon)
+            daemon.wait_ticks(4)
             assert_true(rates(daemon))
             truth.total(daemon)
-            assert _events(daemon, "clock_stepped") == 0
+            assert daemon.events("clock_stepped") == 0
 
 
 @pytest.mark.parametrize("offset", ["-3600", "+3600", "+2592000", "+1.3"])
@@ -143,15 +128,15 @@ def test_a_stepped_clock_stops_nothing(offset: str, tmp_path: Path) -> None:
         )
         with running(tmp_path, config, env=environment) as daemon:
             _ready(daemon)
-            _ticks_on(daemon)
+            daemon.wait_ticks(4)
             scrapes = [time.monotonic()]
             totals = [truth.total(daemon)]
             clock.write_text(f"{offset}\n")
-            before = _ticks(daemon)
-            while _ticks(daemon) < before + 12:
+            before = daemon.ticks()
+            while daemon.ticks() < before + 12:
                 scrapes.append(time.monotonic())
                 totals.append(truth.total(daemon))
-            assert _events(daemon, "clock_stepped") >= 1
+            assert daemon.events("clock_stepped") >= 1
             assert_rising(totals)
             found = [rate for rate in rates(daemon) if rate is not None]
             odd = [rate for rate in found if abs(rate / RATE - 1) > 2e-3]
@@ -178,9 +163,9 @@ def test_credentials_that_change_are_used_at_once(tmp_path: Path) -> None:
             "credential: ro}]\ncollectors: {snmp: {timeout: 200ms, retries: 0}}\n"
         )
         with running(tmp_path, config) as daemon:
-            daemon.wait(lambda: _events(daemon, "poll_failed") >= 1)
+            daemon.wait(lambda: daemon.events("poll_failed") >= 1)
             community.write_text(COMMUNITY)
-            daemon.wait(lambda: _events(daemon, "target_recovered") >= 1)
+            daemon.wait(lambda: daemon.events("target_recovered") >= 1)
     assert "outdated" not in (tmp_path / "fabricmon.log").read_text()
 
 
@@ -200,9 +185,9 @@ def test_a_device_that_moves_is_found_again(tmp_path: Path) -> None:
         with running(tmp_path, config) as daemon:
             daemon.wait(lambda: daemon.samples("fabricmon_target_up", target="box"))
             agent.process.send_signal(signal.SIGKILL)
-            daemon.wait(lambda: _events(daemon, "poll_failed") >= 2)
+            daemon.wait(lambda: daemon.events("poll_failed") >= 2)
             second = tmp_path / "second"
             second.mkdir()
             with snmpd(second, moving_octets(second), port=port):
-                daemon.wait(lambda: _events(daemon, "target_recovered") >= 1)
+                daemon.wait(lambda: daemon.events("target_recovered") >= 1)
             assert daemon.stop()[0] == 0

@@ -30,14 +30,6 @@ def _up(daemon: RunningDaemon) -> set[float]:
     return set(daemon.samples("fabricmon_target_up", target="box").values())
 
 
-def _ticks_on(daemon: RunningDaemon, more: int) -> None:
-    def count() -> int:
-        return int(daemon.json("/api/v1/status")["fabrics"][0]["tick"])
-
-    due = count() + more
-    daemon.wait(lambda: count() >= due)
-
-
 def _rates(recordings: Path) -> list[float]:
     """Every rate of every tick, as the daemon had it."""
     ticks = [frame.rate_of("rx_bytes") for frame in frames(recorded(recordings), PortTable())]
@@ -61,15 +53,15 @@ def test_a_name_leads_elsewhere_and_the_secret_is_renewed(tmp_path: Path) -> Non
     with running(tmp_path, config, env=environment) as daemon:
         with snmpd(agent, moving, port=port):
             daemon.wait(lambda: _up(daemon) == {1})
-            _ticks_on(daemon, 4)
+            daemon.wait_ticks(4)
         daemon.wait(lambda: _up(daemon) == {0})
         with snmpd(agent, moving, port=port, host=OTHER, community="another"):
             hosts.write_text(f"{OTHER} {NAME}\n")
-            _ticks_on(daemon, 2)
+            daemon.wait_ticks(2)
             assert _up(daemon) == {0}, "the community is still the old one"
             secret.write_text("another")
             daemon.wait(lambda: _up(daemon) == {1})
-            _ticks_on(daemon, 4)
+            daemon.wait_ticks(4)
             assert daemon.stop()[0] == 0
     rates = _rates(tmp_path / "recordings")
     assert len(rates) >= 6

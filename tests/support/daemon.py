@@ -82,6 +82,23 @@ class RunningDaemon:
             if sample.name == name and labels.items() <= sample.labels.items()
         }
 
+    def total(self, name: str, **labels: str) -> float:
+        """The sum of those samples."""
+        return sum(self.samples(name, **labels).values())
+
+    def events(self, event: str) -> float:
+        """How often an event was reported."""
+        return self.total("fabricmon_self_events_total", event=event)
+
+    def ticks(self) -> float:
+        """How many ticks it has judged, of all fabrics."""
+        return self.total("fabricmon_tick_stage_duration_seconds_count", stage="diagnose")
+
+    def wait_ticks(self, more: int) -> None:
+        """Until it has judged so many more."""
+        due = self.ticks() + more
+        self.wait(lambda: self.ticks() >= due)
+
     def wait(self, what: Callable[[], Any], timeout_s: float = 60.0) -> Any:
         """Ask `what` until it answers with something, and give that."""
         for _ in range(round(timeout_s / _PAUSE_S)):

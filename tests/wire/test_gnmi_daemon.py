@@ -149,7 +149,7 @@ class Story:
         Long enough for the state to be right, as seen by the daemon.
         """
         at = SystemClock().now_ns() + round(after_s * S)
-        self.wait_ticks(3 + round(after_s / INTERVAL_S))
+        self.daemon.wait_ticks(3 + round(after_s / INTERVAL_S))
         self.told[what] = at, SystemClock().now_ns(), up
 
     def wait(self, *, up: bool) -> None:
@@ -158,12 +158,6 @@ class Story:
         self.daemon.wait(
             lambda: list(self.daemon.samples(name, target="leaf1").values()) == [float(up)]
         )
-
-    def wait_ticks(self, count: int) -> None:
-        """Until the daemon has judged so many more times."""
-        name = "fabricmon_polls_total"
-        before = sum(self.daemon.samples(name).values())
-        self.daemon.wait(lambda: sum(self.daemon.samples(name).values()) >= before + count)
 
     def series(self, port: str) -> int:
         """How many rates of a port are on the page."""

@@ -115,14 +115,9 @@ class Watched:
         """Of this daemon."""
         self.daemon = daemon
 
-    def tick(self) -> int:
-        """How many ticks there have been."""
-        return int(self.daemon.json("/api/v1/status")["fabrics"][0]["tick"])
-
     def two_polls_later(self) -> None:
         """The poll that is on its way may have been too early; two more may not."""
-        before = self.tick()
-        self.daemon.wait(lambda: self.tick() >= before + 3)
+        self.daemon.wait_ticks(3)
 
     def coverage(self) -> dict[str, int]:
         """Ports by when they were read."""
