@@ -9,13 +9,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from fabricmon import config as config_file
-from fabricmon import evaluate, plugins, yamlfile
+from fabricmon import evaluate, plugins
 from fabricmon.api import Context, Credential, Target
 from fabricmon.clock import SystemClock
 from fabricmon.collectors.guard import Guard
@@ -44,6 +43,7 @@ from fabricmon.web.config import WebConfig, split_address
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from fabricmon.api import Detector, Exporter, Page
     from fabricmon.config import FabricConfig, Loaded
@@ -55,27 +55,13 @@ if TYPE_CHECKING:
     from fabricmon.runtime.once import Outcome
     from fabricmon.web.server import WebServer
 
-DEMO = """\
-# What `fabricmon run` does without a config: an embedded simulated fabric with changing faults.
-interval: 1s
-fabrics:
-  - {name: demo, technology: roce, intent: {lossless_queues: [3], ecn: required}}
-targets:
-  - {collector: simulated, name: simulated, address: demo}
-"""
-
-_DEMO_NAME = "<built-in demo>"
 _DEADLINE = 0.9
 """Share of the interval one poll of one target may take ..."""
 _PATIENCE_S = 10.0
 """... or this long, where the interval is short: a slow target is not a dead one."""
 
 
-def load(path: Path | None) -> Loaded:
-    """The config at `path`, or the demo's. Raises `ConfigError`."""
-    if path is not None:
-        return config_file.load(path)
-    return config_file.accept(yamlfile.loads(DEMO, file=_DEMO_NAME))
+load = config_file.load
 
 
 def make_context(
@@ -305,12 +291,6 @@ def _shape(
     return tuple(read if word else None for word in order)
 
 
-def _again(loaded: Loaded) -> Loaded:
-    """The same config, read again; the demo's never changes."""
-    file = loaded.document.file
-    return load(None if file == _DEMO_NAME else Path(file))
-
-
 def _make_probe(loaded: Loaded, context: Context) -> Callable[[Target, Guard], Awaitable[Page]]:
     async def probe(target: Target, guard: Guard) -> Page:
         async with asyncio.timeout(max(_DEADLINE * loaded.config.interval, _PATIENCE_S)):
@@ -350,7 +330,7 @@ def make_daemon(
         document = cluster.config.merged(given.document) if cluster else given.document
         return assemble(config_file.accept(document), context, shard=shard)
 
-    daemon = Daemon(built(loaded), lambda: built(_again(loaded)), context)
+    daemon = Daemon(built(loaded), lambda: built(loaded.again()), context)
     if cluster:
         daemon.join(cluster)
     server = WebServer(web, context, daemon, daemon)
@@ -383,7 +363,7 @@ async def write_recording(
         config = given.config.model_copy(update=update)
         return assemble(replace(given, config=config), context)
 
-    daemon = Daemon(recording(loaded), lambda: recording(_again(loaded)), context)
+    daemon = Daemon(recording(loaded), lambda: recording(loaded.again()), context)
     if seconds is not None:
         asyncio.get_running_loop().call_later(seconds, daemon.request_stop)
     await daemon.run()

@@ -254,6 +254,18 @@ class Config(Settings):
 _S = TypeVar("_S", bound=BaseModel)
 
 
+_DEMO = """\
+# What `fabricmon run` does without a config: an embedded simulated fabric with changing faults.
+interval: 1s
+fabrics:
+  - {name: demo, technology: roce, intent: {lossless_queues: [3], ecn: required}}
+targets:
+  - {collector: simulated, name: simulated, address: demo}
+"""
+
+_DEMO_NAME = "<built-in demo>"
+
+
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """A config and the file it came from, for errors found later."""
@@ -274,9 +286,15 @@ class Loaded:
         """An error that points at `path` in the file."""
         return self.document.error(message, path)
 
+    def again(self) -> Loaded:
+        """The same file as it is now; the demo never changes. Raises `ConfigError`."""
+        return self if self.document.file == _DEMO_NAME else load(Path(self.document.file))
 
-def load(path: Path) -> Loaded:
-    """Read and validate one file. Raises `ConfigError`."""
+
+def load(path: Path | None) -> Loaded:
+    """Read and validate one file; without one, the demo's. Raises `ConfigError`."""
+    if path is None:
+        return accept(yamlfile.loads(_DEMO, file=_DEMO_NAME))
     return accept(yamlfile.load(path))
 
 

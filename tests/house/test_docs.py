@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 from support import ROOT
 
-from fabricmon import app, yamlfile
+from fabricmon import app, config, yamlfile
 from fabricmon.cli import COMMANDS
 from fabricmon.mappings.snmp import SnmpMappings, oid
 from fabricmon.model.snapshot import Snapshot
@@ -86,8 +86,7 @@ def test_yaml_blocks_of_the_docs_are_good_configs() -> None:
     ]
     assert blocks
     for block in blocks:
-        document = app.yamlfile.loads(block, file="<docs>")
-        app.config_file.accept(document)
+        config.accept(yamlfile.loads(block, file="<docs>"))
 
 
 def _example(name: str, folder: Path) -> Path:
