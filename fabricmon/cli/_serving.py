@@ -36,7 +36,7 @@ def address_option(
     return text
 
 
-def drive_and_serve(
+async def drive_and_serve(
     items: Iterable[Item],
     pipeline: Pipeline,
     context: Context,
@@ -44,16 +44,6 @@ def drive_and_serve(
     finished: Callable[[Outcome], None],
 ) -> None:
     """Drive, with page and `/metrics` on `address`; `finished` prints; then stay until Ctrl-C."""
-    asyncio.run(_run(items, pipeline, context, address, finished))
-
-
-async def _run(
-    items: Iterable[Item],
-    pipeline: Pipeline,
-    context: Context,
-    address: str,
-    finished: Callable[[Outcome], None],
-) -> None:
     from fabricmon import plugins
     from fabricmon.runtime.offline import drive
     from fabricmon.web import WebServer

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,6 +17,9 @@ from fabricmon.cli.common import (
     output_option,
     print_incidents,
 )
+
+if TYPE_CHECKING:
+    from fabricmon.runtime.offline import Outcome
 
 
 @click.command(
@@ -72,16 +77,14 @@ def command(
         interval_s=parse_duration(interval) if interval else 0.0,
     )
     pipeline = app.make_pipeline(source.fabric, context, loaded)
+
+    def show(outcome: Outcome) -> None:
+        print_incidents(outcome.worst_first(), output)
+
     if serve is not None:
-        drive_and_serve(
-            source.items(),
-            pipeline,
-            context,
-            serve,
-            lambda outcome: print_incidents(outcome.worst_first(), output),
-        )
+        asyncio.run(drive_and_serve(source.items(), pipeline, context, serve, show))
         return
     outcome = drive(Watched(source, "ticks judged").items(), pipeline)
-    print_incidents(outcome.worst_first(), output)
+    show(outcome)
     if fail_on_incident and outcome.incidents:
         sys.exit(1)
