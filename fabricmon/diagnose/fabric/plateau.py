@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fabricmon.diagnose.view import FabricView
+    from fabricmon.model.frame import Frame
 
 POLLS = 4
 BELOW = 0.8
@@ -86,18 +87,23 @@ def _alone(view: FabricView) -> NDArray[np.bool_]:
 
 
 def _depths(view: FabricView) -> NDArray[np.float32]:
-    """float32[W,N]: what stood in the queue as each of the last polls was read.
-
-    The highest depth since the poll before, which tells of any burst, only where that is all.
-    """
+    """float32[W,N]: what stood in the queue as each of the last polls was read."""
     depths = view.window.past("depth", POLLS)
     frames = list(view.window.frames)[-POLLS:]
-    depths = depths[-len(frames) :]
-    for poll, frame in zip(depths, frames, strict=True):
-        if (queues := frame.queue_gauges.get("queue_depth_bytes")) is not None:
-            read = np.fmax.reduce(queues, axis=1)
-            poll[: len(read)] = np.where(np.isnan(read), poll[: len(read)], read)
-    return depths
+    return np.array([as_read(*one) for one in zip(frames, depths[-len(frames) :], strict=True)])
+
+
+def as_read(frame: Frame, depth: NDArray[np.float32]) -> NDArray[np.float32]:
+    """float32[N]: what stood in each queue as the poll was read.
+
+    The highest `depth` since the poll before, which tells of any burst, only where that is all.
+    """
+    queues = frame.queue_gauges.get("queue_depth_bytes")
+    if queues is None:
+        return depth
+    out, read = depth.copy(), np.fmax.reduce(queues, axis=1)
+    out[: len(read)] = np.where(np.isnan(read), out[: len(read)], read)
+    return out
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fabricmon.diagnose.fabric.plateau import as_read
 from fabricmon.model.ports import Saved
 
 if TYPE_CHECKING:
@@ -57,7 +58,8 @@ def _stands(view: FabricView) -> NDArray[np.bool_]:
     """bool[N]: more than ever stands in the queue of a port that nobody asks to stop."""
     past = np.fmax(np.nan_to_num(view.levels.high("depth")), _FRAMES)
     asked = (view.stall_now > 0) | (np.nan_to_num(view.window.now("rx_pause")) > 0)
-    stands: NDArray[np.bool_] = (view.window.now("depth") > past) & ~asked
+    depth = as_read(view.frame, view.window.now("depth"))  # what has left is no sign
+    stands: NDArray[np.bool_] = (depth > past) & ~asked
     return stands
 
 

@@ -96,6 +96,20 @@ def test_queues_at_both_ends_of_a_cable_show_downs_that_are_shorter_than_a_poll(
     assert (IncidentKind.FLAPPING_LINK in found) is flaps
 
 
+def test_a_queue_that_left_within_the_poll_is_no_sign_of_a_down() -> None:
+    """A slow cable ends a burst in both directions: they were deep, and little is left to send."""
+    cable = [PortId("leaf0", "u0"), PortId("spine0", "p0")]
+    unknown = {name: dict.fromkeys(cable, math.nan) for name in ("oper_up", "link_downed")}
+    unknown["retransmits"] = {PortId("h1-0", "nic"): 50.0}
+    ends = {name: dict.fromkeys(cable, 0.2) for name in ("tx_use", "rx_use")}
+    ends["queue_depth_peak_bytes"] = dict.fromkeys(cable, 900_000.0)
+    run = Run(leaf_spine())
+    run.levels["queue_depth_peak_bytes"] = 0.0
+    run.ticks(40, unknown)
+    for poll in range(16):
+        assert not run.tick(unknown | ends if poll % 8 == 4 else unknown).open
+
+
 def test_a_silence_with_a_full_queue_that_nobody_holds_is_a_break() -> None:
     """Nothing lost and no state told: what waits at a port that may send waits for the link."""
     unknown = {name: dict.fromkeys(CABLE, math.nan) for name in ("oper_up", "link_downed")}
