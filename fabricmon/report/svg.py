@@ -13,6 +13,8 @@ _COLOURS = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00")
 _DASHES = ("", "6 3", "2 3", "8 3 2 3", "1 2", "10 4")
 _WIDTH, _HEIGHT = 820, 200
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44, 12, 12, 24
+_ROW = 18
+"""Height of a row of the legend."""
 
 
 def draw(plot: Plot) -> str:
@@ -40,20 +42,23 @@ def draw(plot: Plot) -> str:
         parts.append(
             f'<text x="{x(time)}" y="{_HEIGHT - 6}" text-anchor="{anchor}">{stamp} UTC</text>'
         )
-    bottom = _HEIGHT
-    for i, (port, values) in enumerate(plot.lines):
-        points = " ".join(
-            f"{x(time)},{y(value)}" for time, value in zip(plot.times_s, values, strict=True)
-        )
-        style = f'stroke="{_COLOURS[i % 6]}" stroke-dasharray="{_DASHES[i % 6]}" stroke-width="2"'
-        bottom += 18
-        parts.append(
-            f'<polyline points="{points}" fill="none" {style}/>'
-            f'<path d="M{_LEFT} {bottom - 4}h30" {style}/>'
-            f'<text x="{_LEFT + 38}" y="{bottom}">{escape(port)}</text>'
-        )
+    for number, (port, values) in enumerate(plot.lines):
+        at = zip(plot.times_s, values, strict=True)
+        parts.append(_line(number, port, " ".join(f"{x(time)},{y(value)}" for time, value in at)))
     label = "Stall ratio of the ports held back; the shaded part is the incident"
+    height = _HEIGHT + _ROW * len(plot.lines) + 8
     return (
-        f'<svg viewBox="0 0 {_WIDTH} {bottom + 8}" role="img" aria-label="{label}">'
+        f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="{label}">'
         f"{''.join(parts)}</svg>"
+    )
+
+
+def _line(number: int, port: str, points: str) -> str:
+    """A port's line, and its row of the legend below."""
+    i, bottom = number % len(_COLOURS), _HEIGHT + _ROW * (number + 1)
+    style = f'stroke="{_COLOURS[i]}" stroke-dasharray="{_DASHES[i]}" stroke-width="2"'
+    return (
+        f'<polyline points="{points}" fill="none" {style}/>'
+        f'<path d="M{_LEFT} {bottom - 4}h30" {style}/>'
+        f'<text x="{_LEFT + 38}" y="{bottom}">{escape(port)}</text>'
     )
