@@ -230,26 +230,23 @@ def _coverage(snapshot: Snapshot) -> Iterator[tuple[str, str, float]]:
 
 
 def _incident(incident: Incident) -> Iterator[tuple[str, str, float]]:
-    fabric, id_, cause = incident.fabric, incident.id, incident.cause
-    device, port = (cause.device, cause.port) if cause else ("", "")
+    own, cause = {"fabric": incident.fabric, "id": incident.id}, incident.cause
     yield (
         "fabricmon_incident_active",
         labels(
-            fabric=fabric,
-            id=id_,
+            **own,
             kind=incident.kind.value,
             verdict=incident.verdict.value,
             severity=incident.severity.value,
-            device=device,
-            port=port,
+            device=cause.device if cause else "",
+            port=cause.port if cause else "",
         ),
         1,
     )
     yield (
         "fabricmon_incident_info",
         labels(
-            fabric=fabric,
-            id=id_,
+            **own,
             reason=incident.reason,
             state=incident.state.value,
             peer_device=cause.peer_device if cause else "",
@@ -258,17 +255,17 @@ def _incident(incident: Incident) -> Iterator[tuple[str, str, float]]:
         ),
         1,
     )
-    own = labels(fabric=fabric, id=id_)
+    plain = labels(**own)
     if incident.maintenance:
-        yield "fabricmon_incident_maintenance", own, 1
-    yield "fabricmon_incident_start_timestamp_seconds", own, incident.started_ns / 1e9
-    yield "fabricmon_incident_confidence_ratio", own, round(float(incident.confidence), 4)
-    yield "fabricmon_incident_victims", own, len(incident.victims)
-    yield "fabricmon_incident_lost_bytes", own, round(float(incident.lost_bytes))
+        yield "fabricmon_incident_maintenance", plain, 1
+    yield "fabricmon_incident_start_timestamp_seconds", plain, incident.started_ns / 1e9
+    yield "fabricmon_incident_confidence_ratio", plain, round(float(incident.confidence), 4)
+    yield "fabricmon_incident_victims", plain, len(incident.victims)
+    yield "fabricmon_incident_lost_bytes", plain, round(float(incident.lost_bytes))
     victims = {(victim.device, victim.port): victim.stall_ratio for victim in incident.victims}
     hardest = sorted(victims.items(), key=lambda item: -item[1])[:MAX_VICTIMS]
     for (device, port), stall in hardest:
-        where = labels(fabric=fabric, id=id_, device=device, port=port)
+        where = labels(**own, device=device, port=port)
         yield "fabricmon_incident_victim_stall_ratio", where, round(float(stall), 6)
 
 
