@@ -59,6 +59,11 @@ class Document:
 
 def load(path: Path) -> Document:
     """Read one file. Raises `ConfigError` naming file and line."""
+    return loads(text_of(path), file=str(path))
+
+
+def text_of(path: Path) -> str:
+    """What is in a file that is not too large. Raises `ConfigError` naming it."""
     try:
         raw = path.read_bytes()
     except OSError as error:
@@ -66,10 +71,9 @@ def load(path: Path) -> Document:
     if len(raw) > _MAX_BYTES:
         raise ConfigError(f"larger than {_MAX_BYTES >> 20} MiB", file=str(path))
     try:
-        text = raw.decode("utf-8-sig")
+        return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise ConfigError(f"not UTF-8 (byte {error.start})", file=str(path)) from error
-    return loads(text, file=str(path))
 
 
 def loads(text: str, *, file: str = "<text>") -> Document:

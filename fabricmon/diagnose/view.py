@@ -12,14 +12,15 @@ from fabricmon.diagnose.fabric.graph import PressureGraph, Sink
 from fabricmon.diagnose.fabric.lanes import Uneven, uneven
 from fabricmon.diagnose.fabric.plateau import plateaus
 from fabricmon.diagnose.fabric.unread import presumed
-from fabricmon.diagnose.past.levels import BLOCK, SPAN, Levels
+from fabricmon.diagnose.past.levels import BLOCK, Levels
 from fabricmon.diagnose.past.memory import Memory
 from fabricmon.diagnose.past.pace import Lag, Pace
+from fabricmon.model.frame import PAUSE_BITS
 from fabricmon.model.incident import Cause, Evidence, Victim
 from fabricmon.model.ports import NO_PEER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from numpy.typing import NDArray
 
@@ -57,8 +58,9 @@ _AT_PEER = {
 }
 """The same, as the other end of the cable counts it."""
 _TINY = np.float32(1e-9)
-_LASTING = 2
+_LASTING, _OF = 2, 4
 _USED = 0.02
+_STANDS = 0.5
 _COLD_STALL = 0.25
 """Stall that a port without a past is taken to show in every healthy iteration."""
 _YOUNG = 2 * BLOCK
@@ -128,13 +130,30 @@ class FabricView:
     @cached_property
     def stall(self) -> NDArray[np.float32]:
         """Share of time each egress was held back, from its own counters or its peer's."""
-        return self.level("stall")
+        told = self.level("stall")
+        return np.where(self._long_pauses, np.fmax(told, self._longest(self.levels.now)), told)
 
     @cached_property
     def stall_now(self) -> NDArray[np.float32]:
         """The same at this tick alone."""
         own = self.window.now("stall")
-        return np.where(np.isnan(own), self.shape.at_peer(self.window.now("press")), own)
+        told = np.where(np.isnan(own), self.shape.at_peer(self.window.now("press")), own)
+        return np.where(self._long_pauses, np.fmax(told, self._longest(self.window.now)), told)
+
+    @cached_property
+    def _long_pauses(self) -> NDArray[np.bool_]:
+        """bool[N]: paused by frames that are only counted, each as long as it can be.
+
+        A pause may last from nothing to its longest. Where more stands in the queue than ever
+        before and the link has room, it is the pauses that keep the queue from leaving.
+        """
+        stands = (self.queue >= _STANDS) & (self.levels.now("tx_use") < self.config.busy)
+        return self.frame.ratios.estimated & stands & self.pause_evident
+
+    def _longest(self, of: Callable[[str], NDArray[np.float32]]) -> NDArray[np.float32]:
+        """The most that the pauses can have held back: they fill no time in which it sent."""
+        longest = of("rx_pause") * PAUSE_BITS / self.table.speed_bps
+        return np.nan_to_num(np.fmin(longest, np.float32(1) - of("tx_use"))).astype(np.float32)
 
     @cached_property
     def stall_past(self) -> NDArray[np.float32]:
@@ -153,9 +172,9 @@ class FabricView:
     @cached_property
     def lasting(self) -> NDArray[np.bool_]:
         """bool[N]: stalled in at least two of the last polls: one burst is nobody's business."""
-        seen = self.polls("stall", SPAN + 1) >= self.config.stall
+        seen = self.polls("stall", _OF) >= self.config.stall
         lasting: NDArray[np.bool_] = seen.sum(axis=0) >= _LASTING
-        return lasting
+        return lasting | self._long_pauses  # a queue stands meanwhile
 
     @property
     def onset(self) -> NDArray[np.int64]:

@@ -14,6 +14,7 @@ import socket
 import threading
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
@@ -63,10 +64,16 @@ def entries(
         if not files and not glob.has_magic(pattern):
             raise document.error(f"{pattern} does not exist", (*at, "file_sd"))
         for name in files:
-            yield from _groups(yamlfile.load(Path(name)), written.labels)
+            yield from _groups(_parsed(yamlfile.text_of(Path(name)), name), written.labels)
     if written.http_sd and fetch:
         text = _get(written, document, (*at, "http_sd"))
-        yield from _groups(yamlfile.loads(text, file=written.http_sd), written.labels)
+        yield from _groups(_parsed(text, written.http_sd), written.labels)
+
+
+@lru_cache(maxsize=64)
+def _parsed(text: str, name: str) -> Document:
+    """Parsed once for as long as it says the same: thousands of targets are asked for often."""
+    return yamlfile.loads(text, file=name)
 
 
 def _groups(document: Document, labels: LabelsConfig) -> Iterator[Entry]:

@@ -96,7 +96,9 @@ class Run:
         interval_s: float = 1.0,
         use: float = 0.4,
         queues: tuple[int, ...] = (3,),
+        frames_only: bool = False,
     ) -> None:
+        """`frames_only`: pauses are counted, not timed; the stall is an estimate."""
         self.topology = topology
         self.table = PortTable()
         self.table.adopt(topology)
@@ -107,6 +109,7 @@ class Run:
         self.interval_s = interval_s
         self.use = use
         self.queues = queues
+        self.frames_only = frames_only
         self.now_ns = 1_700_000_000 * SECOND
         self.alarms: dict[PortId, float] = {}
         self.levels: dict[str, float] = {}
@@ -179,8 +182,8 @@ class Run:
         for port, seconds in ages.items():
             age[self._row(port)] = seconds
         stall, press = filled("stall", 0.0), filled("press", 0.0)
-        known = np.zeros(n, np.bool_)
-        ratios = Ratios(stall, press, tx, rx, known, stall, stall, stall[:, None], press[:, None])
+        guessed = np.full(n, self.frames_only)
+        ratios = Ratios(stall, press, tx, rx, guessed, stall, stall, stall[:, None], press[:, None])
         return Frame(
             self.now_ns,
             self.interval_s,

@@ -35,9 +35,6 @@ _MORE = 1.15
 """How much more than the ways of other devices a crowded group carries."""
 _FULL = 3
 """Polls over which a way must be full: two of them are a burst."""
-_AGAIN = 2
-"""Polls in a row in which a queue must stand."""
-_STANDS, _HALF = 0.5, 0.5
 _SINGLE = 0.6
 """A full way most of whose traffic is for one host is no matter of ways."""
 
@@ -97,26 +94,6 @@ def _took_over(view: FabricView) -> NDArray[np.bool_]:
         return np.zeros(len(way), np.bool_)
     groups = np.unique(shape.parallel[left])
     return more & room & np.isin(shape.parallel, groups)
-
-
-def _overfilled(view: FabricView) -> NDArray[np.bool_]:
-    """bool[N]: ways up in which more stands than ever before, poll after poll, beside emptier ones.
-
-    The siblings, which used to carry as much, carry less than half of it: a burst that is for all
-    of them would stand in them too. What stands in a way down may be for one host.
-    """
-    way = (view.shape.role == PortRole.UP) & (view.shape.parallel >= 0)
-    group = np.where(way, view.shape.parallel, 0)
-    deep = view.window.past("depth", _AGAIN).min(axis=0) > 2 * view.levels.high("depth")
-    fills = way & deep & (view.queue >= _STANDS) & (view.marks >= _STANDS) & (view.held <= 0)
-    if not fills.any():
-        return fills
-    now, usual = (np.where(way, np.nan_to_num(x), 0) for x in (view.use, view.usual_use))
-    others = np.fmax(np.bincount(group, way)[group] - 1, 1)
-    beside, before = ((np.bincount(group, x)[group] - x) / others for x in (now, usual))
-    emptier = (beside < _HALF * now) & (before > _HALF * usual) & (now > usual)
-    overfilled: NDArray[np.bool_] = fills & emptier
-    return overfilled
 
 
 def _inherits(view: FabricView, left: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -183,7 +160,7 @@ def full_groups(view: FabricView) -> list[Group]:
     """Groups in which a way is newly full, or took over what its siblings carried."""
     shape = view.shape
     full = _newly_full(view)
-    taken = _took_over(view) | _overfilled(view)
+    taken = _took_over(view)
     broke = _broke_lately(view)
     found = []
     for number in np.unique(shape.parallel[full | taken]):

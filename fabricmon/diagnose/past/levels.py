@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from fabricmon.model.window import Window
 
-SPAN = 3
+SPAN = 2
 """Polls a level is averaged over."""
 BLOCK = 8
 """Polls in one block of the past: with the span, longer than most training iterations in polls."""

@@ -6,6 +6,7 @@ import math
 
 from support.fabrics import Run, leaf_spine
 
+from fabricmon.diagnose.past.levels import SPAN
 from fabricmon.model.incident import IncidentKind
 from fabricmon.model.topology import PortId
 
@@ -22,7 +23,7 @@ def test_a_slow_receiver_shows_raw_counters_of_both_ends_and_no_unknowns() -> No
     assert shown["press", HOST.device].value > 0.5
     assert shown["stall", SINK.device].value > 0.5
     (sent,) = shown["tx_use", SINK.device].raw
-    assert (sent.counter, sent.device, len(sent.samples)) == ("tx_bytes", SINK.device, 4)
+    assert (sent.counter, sent.device, len(sent.samples)) == ("tx_bytes", SINK.device, SPAN + 1)
     assert all(math.isfinite(one.value) for one in incident.evidence)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from support.fabrics import Run, leaf_spine
 
+from fabricmon.model.frame import PAUSE_BITS
 from fabricmon.model.incident import IncidentKind, IncidentState, Severity, Verdict
 from fabricmon.model.readings import State
 from fabricmon.model.topology import PortId
@@ -161,6 +162,24 @@ def test_a_slow_host_is_found_though_its_job_rests_in_some_polls_more_than_in_ot
     for poll in range(8):
         found = run.tick(slow | {"tx_use": {SINK: (0.15, 0.23)[poll % 2]}}).open
     assert [i.kind for i in found] == [IncidentKind.SLOW_RECEIVER]
+
+
+def test_few_pauses_are_long_ones_where_a_queue_cannot_leave_meanwhile() -> None:
+    """Frames tell how often, not how long: a queue that stands beside an idle link tells it."""
+    longest = (
+        100e9 / PAUSE_BITS
+    )  # so many frames a second can hold a port of this speed for all of it
+    few = {"rx_pfc_frames": {SINK: 0.2 * longest}, "tx_use": {SINK: 0.3}, "stall": {SINK: 0.01}}
+    waits = {"queue_depth_bytes": {SINK: 250_000.0}}
+    alone, stands = (Run(leaf_spine(), frames_only=True) for _ in range(2))
+    for run in (alone, stands):
+        run.ticks(40)
+    assert not alone.ticks(8, few).open
+    (incident,) = stands.ticks(2, few | waits).open
+    assert incident.kind is IncidentKind.SLOW_RECEIVER
+    (victim,) = incident.victims
+    assert (victim.device, victim.port) == (SINK.device, SINK.port)
+    assert victim.stall_ratio > 0.1
 
 
 def test_a_collective_that_is_worse_now_and_then_is_learned_and_no_incident() -> None:
