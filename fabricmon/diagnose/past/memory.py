@@ -23,6 +23,10 @@ _RESTS = 10 * RECENT
 _STILL = 1e-4
 _FRAMES = np.float32(20_000)
 """Bytes: a queue of a few frames is on its way, not stuck."""
+_NEAR = 4
+"""Polls in which a link that was down for less than one of them shows what it can do."""
+_FAST = 0.7
+"""Share of what it reached before: more than a link that lost half its lanes can."""
 _LOSS_POLLS = 6
 _STANDS = 0.5
 """How far a queue or its marks must have risen to be trouble (`FabricView.queue`, `marks`)."""
@@ -67,9 +71,11 @@ def _halts(view: FabricView) -> NDArray[np.bool_]:
     """bool[N]: more than ever stands at both ends of a cable that carries less than usual.
 
     Its two directions share nothing but the link: neither end is asked to stop, and yet both wait.
+    Before and after it sends about as fast as ever: one that no longer does is slow, not down.
     """
-    less = view.window.now("tx_use") < view.usual_use
-    one = (_stands(view) & less).astype(np.float32)
+    use = view.window.past("tx_use", _NEAR)
+    fast = np.fmax.reduce(use) >= _FAST * view.levels.high("tx_use_poll")
+    one = (_stands(view) & (use[-1] < view.usual_use) & fast).astype(np.float32)
     halts: NDArray[np.bool_] = (one > 0) & (view.shape.at_peer(one, 0.0) > 0)
     return halts
 

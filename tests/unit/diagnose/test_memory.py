@@ -71,18 +71,22 @@ def test_what_other_hosts_lose_does_not_make_a_host_that_rests_a_broken_cable() 
 
 
 @pytest.mark.parametrize(
-    ("ends", "lost", "use", "flaps"),
+    ("ends", "lost", "use", "between", "flaps"),
     [
-        (2, 50.0, 0.2, True),
-        (1, 50.0, 0.2, False),
-        (2, 0.0, 0.2, False),
-        (2, 50.0, 0.5, False),
+        (2, 50.0, 0.2, 0.4, True),
+        (1, 50.0, 0.2, 0.4, False),
+        (2, 0.0, 0.2, 0.4, False),
+        (2, 50.0, 0.5, 0.4, False),
+        (2, 50.0, 0.2, 0.2, False),
     ],
 )
 def test_queues_at_both_ends_of_a_cable_show_downs_that_are_shorter_than_a_poll(
-    ends: int, lost: float, use: float, flaps: bool
+    ends: int, lost: float, use: float, between: float, flaps: bool
 ) -> None:
-    """Its directions share nothing but the link; a burst fills one, or carries more than usual."""
+    """Its directions share nothing but the link; a burst fills one, or carries more than usual.
+
+    A link that sends no faster `between` them is slow in both directions.
+    """
     cable = [PortId("leaf0", "u0"), PortId("spine0", "p0")]
     unknown = {name: dict.fromkeys(cable, math.nan) for name in ("oper_up", "link_downed")}
     unknown["retransmits"] = {PortId("h1-0", "nic"): lost}
@@ -90,9 +94,10 @@ def test_queues_at_both_ends_of_a_cable_show_downs_that_are_shorter_than_a_poll(
     halts["queue_depth_bytes"] = dict.fromkeys(cable[:ends], 900_000.0)
     run = Run(leaf_spine())
     run.ticks(40, unknown)
+    calm = unknown | {"tx_use": dict.fromkeys(cable, between)}
     found: set[IncidentKind] = set()
     for poll in range(16):
-        found |= {i.kind for i in run.tick(unknown | halts if poll % 8 == 4 else unknown).open}
+        found |= {i.kind for i in run.tick(unknown | halts if poll % 8 == 4 else calm).open}
     assert (IncidentKind.FLAPPING_LINK in found) is flaps
 
 
