@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fabricmon.diagnose.fabric.graph import PressureGraph, Sink
-from fabricmon.diagnose.fabric.lanes import Uneven, uneven
 from fabricmon.diagnose.fabric.plateau import plateaus
+from fabricmon.diagnose.fabric.rails import Uneven, uneven
 from fabricmon.diagnose.fabric.unread import presumed
 from fabricmon.diagnose.past.levels import BLOCK, Levels
 from fabricmon.diagnose.past.memory import Memory

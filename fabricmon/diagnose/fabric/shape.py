@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fabricmon.diagnose.fabric.lanes import lanes_of
+from fabricmon.diagnose.fabric.rails import cards_of
 from fabricmon.model.ports import NO_PEER, PortRole
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class Shape:
     order, start           rows grouped by device: device d owns order[start[d]:start[d+1]]
     parallel    int64[N]   id of the group of parallel ways the port belongs to, -1 none
     alike       int64[N]   dense id of the group of ports it is compared with
-    lanes                  the cards of hosts by rail and by plane
+    cards                  the cards of hosts by rail and by plane
     job         int32[N]   index into `jobs` of the job of the host at either end, -1 none
     """
 
@@ -55,7 +55,7 @@ class Shape:
         self.start = np.searchsorted(self.node[self.order], np.arange(devices + 1))
         self.role = table.role.copy()
         self.parallel = self._parallel_ways()
-        self.lanes = lanes_of(table, topology, self.host_port)
+        self.cards = cards_of(table, topology, self.host_port)
         self.jobs = topology.jobs
         self.job = self._jobs_of_ports(index)
         self.alike = self._ports_alike()

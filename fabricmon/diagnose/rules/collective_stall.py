@@ -115,7 +115,7 @@ class CollectiveStall:
         near = np.zeros(len(shape.is_host), np.bool_)
         near[shape.node[lag.cards]] = True
         near[shape.node[peers[peers >= 0]]] = True
-        if any(np.isin(lag.cards, lanes.full).any() for lanes in view.uneven):
+        if any(np.isin(lag.cards, uneven.full).any() for uneven in view.uneven):
             return True
         bad = (view.held > 0) | (view.memory.trouble > view.window.ticks - SPAN)
         return bool(near[shape.node[bad]].any())

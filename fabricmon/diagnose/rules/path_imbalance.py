@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from fabricmon.diagnose.fabric.lanes import Uneven
+    from fabricmon.diagnose.fabric.rails import Uneven
     from fabricmon.diagnose.view import FabricView
 
 
@@ -52,14 +52,14 @@ class PathImbalance:
         odd = [group for group in full_groups(view) if not group.even]
         first = [group for group in odd if group.up] or odd  # what fills a way down came up first
         ways = [self._finding(view, group.full, group.rows) for group in first]
-        return [*ways, *(self._lanes(view, lanes) for lanes in view.uneven)]
+        return [*ways, *(self._uneven(view, uneven) for uneven in view.uneven)]
 
-    def _lanes(self, view: FabricView, lanes: Uneven) -> Finding:
+    def _uneven(self, view: FabricView, uneven: Uneven) -> Finding:
         """A rail or plane that one host, or several, send by."""
-        finding = self._finding(view, lanes.full, np.union1d(lanes.full, lanes.idle))
-        alone = len(lanes.full) == 1
-        verdict = Verdict.HOST if alone or lanes.reason == "rail" else Verdict.FABRIC
-        return replace(finding, reason=lanes.reason, verdict=verdict)
+        finding = self._finding(view, uneven.full, np.union1d(uneven.full, uneven.idle))
+        alone = len(uneven.full) == 1
+        verdict = Verdict.HOST if alone or uneven.reason == "rail" else Verdict.FABRIC
+        return replace(finding, reason=uneven.reason, verdict=verdict)
 
     def _finding(self, view: FabricView, full: NDArray[np.intp], rows: NDArray[np.intp]) -> Finding:
         """The `full` ones of the parallel ways `rows`."""

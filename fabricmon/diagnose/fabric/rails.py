@@ -36,17 +36,17 @@ _FEW = 0.5
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Lanes:
+class Cards:
     """The cards of hosts by rail, or by plane. Ports of switches and single cards have none.
 
     reason  `rail` or `plane`
     group   int64[N]  cards among which a host divides its traffic, -1 none
-    lane    int64[N]  which rail or plane, -1 none
+    on    int64[N]  which rail or plane, -1 none
     """
 
     reason: str
     group: NDArray[np.int64]
-    lane: NDArray[np.int64]
+    on: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,64 +61,64 @@ class Uneven:
     idle: NDArray[np.intp]
 
 
-def lanes_of(
+def cards_of(
     table: PortTable, topology: Topology, host_port: NDArray[np.bool_]
-) -> tuple[Lanes, ...]:
+) -> tuple[Cards, ...]:
     """Planes of the same rail of a host, and rails of the same plane, where there are any."""
     return tuple(
-        lanes
+        cards
         for reason, across in (("plane", "rail"), ("rail", "plane"))
-        if (lanes := _lanes(table, topology.ports, host_port, reason, across)) is not None
+        if (cards := _cards(table, topology.ports, host_port, reason, across)) is not None
     )
 
 
-def _lanes(
+def _cards(
     table: PortTable,
     ports: Sequence[PortFacts],
     host_port: NDArray[np.bool_],
     reason: str,
     across: str,
-) -> Lanes | None:
-    lane, group = (np.full(len(table), -1, np.int64) for _ in range(2))
-    lanes: dict[str, int] = {}
+) -> Cards | None:
+    on, group = (np.full(len(table), -1, np.int64) for _ in range(2))
+    names: dict[str, int] = {}
     groups: dict[tuple[int, str], int] = {}
     for facts in ports:
         name, row = getattr(facts, reason), table.row(facts.id)
         if not name or row is None or not host_port[row]:
             continue
         own = int(table.node[row]), getattr(facts, across)
-        lane[row] = lanes.setdefault(name, len(lanes))
+        on[row] = names.setdefault(name, len(names))
         group[row] = groups.setdefault(own, len(groups))
-    return Lanes(reason, group, lane) if len(lanes) > 1 else None
+    return Cards(reason, group, on) if len(names) > 1 else None
 
 
 def uneven(view: FabricView) -> list[Uneven]:
     """One per rail or plane that took over what hosts used to divide."""
-    return [found for lanes in view.shape.lanes for found in _uneven(view, lanes)]
+    return [found for cards in view.shape.cards for found in _uneven(view, cards)]
 
 
-def _uneven(view: FabricView, lanes: Lanes) -> Iterator[Uneven]:
-    rows = np.flatnonzero(lanes.group >= 0)
-    group = lanes.group[rows]
+def _uneven(view: FabricView, cards: Cards) -> Iterator[Uneven]:
+    rows = np.flatnonzero(cards.group >= 0)
+    group = cards.group[rows]
     now, usual = (view.level("tx_use_long", what)[rows] for what in ("now", "usual"))
     known = np.isfinite(now) & np.isfinite(usual)
     top = _largest(group, np.where(known, now, 0))
     full = known & (now >= top[group]) & _fills(view)[rows] & (view.held[rows] <= 0)
     before = _largest(group, np.where(full, usual, 0))[group]
-    least = _IDLE[lanes.reason] * usual / np.fmax(before, np.float32(1e-9))
+    least = _IDLE[cards.reason] * usual / np.fmax(before, np.float32(1e-9))
     idle = (now < least * top[group]) & (usual >= _EVEN * before) & (before > 0)
     broken = np.bincount(group, (view.down | view.slow)[rows] | ~known, len(top)) > 0
     odd = (np.bincount(group, idle, len(top)) > 0) & ~broken
     hot = rows[full & odd[group]]
     left = rows[idle & odd[group]]
-    for lane in np.unique(lanes.lane[hot]):
-        own = hot[lanes.lane[hot] == lane]
+    for number in np.unique(cards.on[hot]):
+        own = hot[cards.on[hot] == number]
         own = own[np.argsort(-view.use[own], kind="stable")]
-        if lanes.reason == "rail":
-            own = own[~_as_its_job(view, lanes, own)]
+        if cards.reason == "rail":
+            own = own[~_as_its_job(view, cards, own)]
         if len(own):
-            aside = left[np.isin(lanes.group[left], lanes.group[own])]
-            yield Uneven(lanes.reason, own, aside)
+            aside = left[np.isin(cards.group[left], cards.group[own])]
+            yield Uneven(cards.reason, own, aside)
 
 
 def _largest(group: NDArray[np.int64], values: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -136,10 +136,10 @@ def _fills(view: FabricView) -> NDArray[np.bool_]:
     return fills
 
 
-def _as_its_job(view: FabricView, lanes: Lanes, full: NDArray[np.intp]) -> NDArray[np.bool_]:
+def _as_its_job(view: FabricView, cards: Cards, full: NDArray[np.intp]) -> NDArray[np.bool_]:
     """bool[F]: half of the job's cards on this rail are full alike."""
     job = view.shape.job
-    mates = lanes.lane == lanes.lane[full[0]]
+    mates = cards.on == cards.on[full[0]]
     count = {int(j): np.count_nonzero(mates & (job == j)) for j in np.unique(job[full])}
     alike = {j: np.count_nonzero(job[full] == j) for j in count}
     return np.array([alike[int(j)] >= _FEW * count[int(j)] for j in job[full]], np.bool_)
