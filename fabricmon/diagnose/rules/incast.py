@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _MORE = 1.15
 """Times what it ever carried over some iterations, or carries usually: a port that fills."""
+_LITTLE = 0.002
+"""Share of a poll from which a way waited at all."""
 _FEW = 0.25
 """Share of the ports of a job in which queues stand: from here on, so it sends."""
 
@@ -116,7 +118,8 @@ def _absorbed(view: FabricView) -> list[int]:
     """Ports towards hosts that fill as never before while congestion control spares the others.
 
     They carry more than ever over some iterations, alone among their peers, and a marked queue
-    stands in them in nearly every poll; nobody has to be paused for it.
+    stands in them in nearly every poll. Nobody is held back for long, but somebody is: a port that
+    is only used more than it used to be harms nobody.
     """
     shape, levels = view.shape, view.levels
     stands = shape.faces_host & (view.queue >= STANDS) & (view.marks >= STANDS)
@@ -129,7 +132,14 @@ def _absorbed(view: FabricView) -> list[int]:
     crowd = np.bincount(shape.alike, stands) > _FEW * np.bincount(shape.alike, shape.faces_host)
     alone = stands & ~crowd[shape.alike] & (view.held <= 0)
     rows = np.flatnonzero(alone & more & (peak >= view.config.busy))
-    return [int(row) for row in rows if _stands_out(view, int(row)) and _takes_more(view, int(row))]
+    asked = (_stands_out, _takes_more, _harms)
+    return [row for row in map(int, rows) if all(question(view, row) for question in asked)]
+
+
+def _harms(view: FabricView, row: int) -> bool:
+    """Whether any way into the port's device waited of late, however little."""
+    ways = np.flatnonzero(view.shape.beyond == view.shape.node[row])
+    return bool((view.polls("stall", LONG)[:, ways] > _LITTLE).any())
 
 
 def _takes_more(view: FabricView, row: int) -> bool:

@@ -71,8 +71,11 @@ def test_two_incasts_whose_victims_are_the_same_are_two_incidents() -> None:
     assert causes == set(busy)
 
 
-def test_a_port_that_fills_as_never_before_is_an_incast_though_nobody_is_paused() -> None:
-    """Congestion control spares the others; where many ports of a device fill, so its jobs send."""
+def test_a_port_that_fills_as_never_before_is_an_incast_though_nobody_waits_long() -> None:
+    """Congestion control spares the others; where many ports of a device fill, so its jobs send.
+
+    Where nobody waits at all, a port is only used more than it used to be.
+    """
     ports = [PortId("leaf0", f"d{n}") for n in range(4)]
     for full in (ports[:1], ports[:2]):
         values = {
@@ -80,8 +83,10 @@ def test_a_port_that_fills_as_never_before_is_an_incast_though_nobody_is_paused(
             "queue_depth_bytes": dict.fromkeys(full, 250_000.0),
             "ecn_marked_packets": dict.fromkeys(full, 500_000.0),
         }
-        told = calm(leaf_spine(intent=ROCE)).ticks(12, values).open
+        waits = values | {"stall": {FEED: 0.01}}
+        told = calm(leaf_spine(intent=ROCE)).ticks(12, waits).open
         assert [i.kind for i in told] == [IncidentKind.INCAST][: 2 - len(full)]
+        assert not calm(leaf_spine(intent=ROCE)).ticks(12, values).open
 
 
 def test_a_queue_that_is_marked_makes_an_incast_of_a_port_that_is_not_quite_full() -> None:
