@@ -34,7 +34,7 @@ CROWD = 0.3
 _MORE = 1.15
 """How much more than the ways of other devices a crowded group carries."""
 _FULL = 3
-"""Polls over which a way must be full: two of them are a burst."""
+"""Polls over which a way must be full, or be left: two of them are a burst."""
 _SINGLE = 0.6
 """A full way most of whose traffic is for one host is no matter of ways."""
 
@@ -71,9 +71,10 @@ def _took_over(view: FabricView) -> NDArray[np.bool_]:
     shape = view.shape
     way = shape.parallel >= 0
     left, more = np.zeros(len(way), np.bool_), np.zeros(len(way), np.bool_)
-    for name in ("tx_use", "tx_use_long"):
-        now, low, high = (view.level(name, what) for what in ("now", "low", "high"))
-        now = np.where(_whole(view, *TRACKED[name]), now, np.float32(np.nan))
+    for name, polls in (("tx_use", _FULL), ("tx_use_long", TRACKED["tx_use_long"][1])):
+        low, high = (view.level(name, what) for what in ("low", "high"))
+        now = known_mean(view.polls("tx_use", polls))
+        now = np.where(_whole(view, "tx_use", polls), now, np.float32(np.nan))
         left |= (low > _USED) & (now <= _LEFT * low)
         more |= (now > 1.1 * high) & (now > high + _USED)
     two = view.polls("tx_use", 2)  # of polls that even out bursts, two say the same

@@ -206,3 +206,18 @@ def test_a_burst_in_the_first_polls_of_a_fabric_is_no_plateau() -> None:
         "ecn_marked_packets": {SINK: 9_000},
     }
     assert not calm(leaf_spine(intent=ROCE), 20).ticks(8, values).open
+
+
+def test_a_way_of_a_job_with_bursts_is_left_after_three_polls_and_not_after_two() -> None:
+    """What begins or ends may be alone on one way for a burst."""
+    ways = PortId("leaf1", "u0"), PortId("leaf1", "u1")
+    hosts = [PortId(f"h1-{n}", "nic") for n in range(4)]
+    moved = {
+        "tx_use": dict(zip(ways, (0.05, 0.85), strict=True)),
+        "stall": dict.fromkeys(hosts, 0.4),
+    }
+    run = Run(leaf_spine())
+    for poll in range(65):
+        run.tick({"tx_use": dict.fromkeys(ways, (0.8, 0.1)[poll % 2])})
+    assert not run.ticks(2, moved).open
+    assert [i.kind for i in run.ticks(2, moved).open] == [IncidentKind.PATH_IMBALANCE]
