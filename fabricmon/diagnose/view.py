@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fabricmon.diagnose.fabric.graph import PressureGraph, Sink
-from fabricmon.diagnose.fabric.plateau import plateaus
+from fabricmon.diagnose.fabric.plateau import STANDS, plateaus
 from fabricmon.diagnose.fabric.rails import Uneven, uneven
 from fabricmon.diagnose.fabric.unread import presumed
 from fabricmon.diagnose.past.levels import BLOCK, Levels
@@ -60,7 +60,6 @@ _AT_PEER = {
 _TINY = np.float32(1e-9)
 _LASTING, _OF = 2, 4
 _USED = 0.02
-_STANDS = 0.5
 _COLD_STALL = 0.25
 """Stall that a port without a past is taken to show in every healthy iteration."""
 _YOUNG = 2 * BLOCK
@@ -147,7 +146,7 @@ class FabricView:
         A pause may last from nothing to its longest. Where more stands in the queue than ever
         before and the link has room, it is the pauses that keep the queue from leaving.
         """
-        stands = (self.queue >= _STANDS) & (self.levels.now("tx_use") < self.config.busy)
+        stands = (self.queue >= STANDS) & (self.levels.now("tx_use") < self.config.busy)
         return self.frame.ratios.estimated & stands & self.pause_evident
 
     def _longest(self, of: Callable[[str], NDArray[np.float32]]) -> NDArray[np.float32]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fabricmon.diagnose.fabric.plateau import as_read
+from fabricmon.diagnose.fabric.plateau import STANDS, as_read
 from fabricmon.model.ports import Saved
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ _NEAR = 4
 _FAST = 0.7
 """Share of what it reached before: more than a link that lost half its lanes can."""
 _LOSS_POLLS = 6
-_STANDS = 0.5
-"""How far a queue or its marks must have risen to be trouble (`FabricView.queue`, `marks`)."""
 _CATCH_UP = 1.4
 """Times the usual traffic in the poll after a silence: the cache of the poll before came late."""
 _NEVER = np.iinfo(np.int64).max
@@ -158,7 +156,7 @@ class Memory:
         """Note since when each port is held back, and where there is trouble."""
         held = view.held > 0
         self.onset = np.where(held, np.minimum(self.onset, view.window.ticks), _NEVER)
-        bad = held | (view.queue >= _STANDS) | (view.marks >= _STANDS)
+        bad = held | (view.queue >= STANDS) | (view.marks >= STANDS)
         for name in ("errors", "drops"):
             bad |= np.nan_to_num(view.levels.now(name)) > 0
         again = np.nan_to_num(view.levels.now("resent"))  # it was lost, wherever that was

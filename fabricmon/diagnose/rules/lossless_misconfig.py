@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from fabricmon.diagnose.fabric.graph import SinkKind
-from fabricmon.diagnose.fabric.groups import single_destination
+from fabricmon.diagnose.fabric.groups import CROWD, single_destination
 from fabricmon.diagnose.fabric.lossless import NO_WAIT, Lossless
 from fabricmon.diagnose.fabric.settings import set_otherwise, settings
 from fabricmon.model.incident import Cause, Evidence, Finding, IncidentKind, Severity, Verdict
@@ -27,8 +27,6 @@ _MARKS_EXPECTED = 1e-3
 _MARKS_ELSEWHERE = 0.01
 _PRESSURE = 0.1
 """Held time, in ports, from which a full port counts as congested."""
-_CROWD = 0.3
-"""Held time, in ports, from which a queue stands whatever its depth was when it was read."""
 _BUSIER = 0.1
 """Rise in use from which a port that is not full may still be where a queue stands."""
 _STRAY = 0.02
@@ -359,7 +357,7 @@ def _full_ports(view: FabricView, sink: Sink) -> list[int]:
     if sink.kind is not SinkKind.BUSY or sink.mass < _PRESSURE:
         return []
     standing = view.use[sink.row] >= view.config.busy or view.queue[sink.row] >= 0.5
-    standing |= sink.mass >= _CROWD  # what makes so many wait is above the marking threshold
+    standing |= sink.mass >= CROWD  # what makes so many wait is above the marking threshold
     rows = [sink.row] if standing else []
     onward = single_destination(view, np.array([sink.row]))
     if onward is not None and view.queue[onward] >= 0.5:

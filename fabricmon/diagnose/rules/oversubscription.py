@@ -43,12 +43,13 @@ class Oversubscription:
 
     def findings(self, view: FabricView) -> Sequence[Finding]:
         """One finding per group that is evenly full."""
-        even = [group for group in full_groups(view) if group.even]
+        full = full_groups(view)
+        even = [group for group in full if group.even]
         first = [group for group in even if group.up] or even  # what fills ways down came up first
         found = [self._finding(view, group, _FULL) for group in first]
         if view.levels.ticks < PAST // 3:  # what a job does now and then is no crowd
             return found
-        told = {group.device for group in full_groups(view)}
+        told = {group.device for group in full}
         crowded = [group for group in crowded_groups(view) if group.device not in told]
         return [*found, *(self._finding(view, group, _CROWDED) for group in crowded)]
 
