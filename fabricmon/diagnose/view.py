@@ -12,7 +12,7 @@ from fabricmon.diagnose.fabric.graph import PressureGraph, Sink
 from fabricmon.diagnose.fabric.plateau import STANDS, plateaus
 from fabricmon.diagnose.fabric.rails import Uneven, uneven
 from fabricmon.diagnose.fabric.unread import presumed
-from fabricmon.diagnose.past.levels import BLOCK, Levels
+from fabricmon.diagnose.past.levels import BLOCK, PAST, Levels
 from fabricmon.diagnose.past.memory import Memory
 from fabricmon.diagnose.past.pace import Lag, Pace
 from fabricmon.model.frame import PAUSE_BITS
@@ -298,8 +298,11 @@ class FabricView:
 
     @cached_property
     def presumed(self) -> NDArray[np.float32]:
-        """How much a port is held back whose waiting nobody counts, as its surroundings show."""
-        return presumed(self.shape, self.held, self.holding, np.isnan(self.stall))
+        """How much a port is held back that does not show it itself, as its surroundings do."""
+        unshown = np.isnan(self.stall)
+        if self.levels.ticks >= PAST:  # so that it is known what a port always waits
+            unshown |= self.stall >= self.config.stall
+        return presumed(self.shape, self.held, self.holding, unshown)
 
     @cached_property
     def graph(self) -> PressureGraph:

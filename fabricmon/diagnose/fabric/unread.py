@@ -1,8 +1,9 @@
-"""Egress ports whose waiting nobody counts, and which must be held back all the same.
+"""Egress ports that do not show that they are held back, and must be all the same.
 
-On InfiniBand only the port that waits counts its wait. Where it is not read, what is left is
-elimination: the device it belongs to holds others back, none of its ports that are read is to
-blame, and the next device has a port that is full or held back.
+On InfiniBand only the port that waits counts its wait, and it may not be read; or it waits no more
+than it does in every healthy iteration, and now for something else. What is left is elimination:
+the device it belongs to holds others back, none of its other ports is to blame, and the next device
+has a port that is full or held back.
 """
 
 from __future__ import annotations
@@ -17,22 +18,22 @@ if TYPE_CHECKING:
     from fabricmon.diagnose.fabric.shape import Shape
 
 _TIERS = 3
-"""Unread ports in a row that are followed: as many as a path has on its way down."""
+"""Such ports in a row that are followed: as many as a path has on its way down."""
 
 
 def presumed(
     shape: Shape,
     held: NDArray[np.float32],
     holding: NDArray[np.float32],
-    unread: NDArray[np.bool_],
+    unshown: NDArray[np.bool_],
 ) -> NDArray[np.float32]:
-    """float32[N]: how much each `unread` port must be held back; 0 for all that is read.
+    """float32[N]: how much each `unshown` port must be held back; 0 for all others.
 
     held, holding  float32[N] as the graph takes them
-    unread         bool[N]    nobody counts whether the port waits
+    unshown        bool[N]    nobody counts whether the port waits, or it waits as it always does
     """
     out = np.zeros(len(held), np.float32)
-    conduit = unread & (shape.beyond >= 0) & ~shape.faces_host & ~shape.host_port
+    conduit = unshown & (held <= 0) & (shape.beyond >= 0) & ~shape.faces_host & ~shape.host_port
     if not conduit.any() or not (held > 0).any():
         return out
     blame = np.maximum(held, holding)

@@ -218,3 +218,15 @@ def test_an_alarm_within_an_incident_that_has_its_claim_is_none_of_its_own() -> 
         "ecn_marked_packets": INCAST["ecn_marked_packets"],
     }
     assert [i.kind for i in run.ticks(10, rest).open] == [IncidentKind.INCAST]
+
+
+def test_pressure_passes_through_a_port_that_waits_no_more_than_it_always_does() -> None:
+    """The job congests a spine a little in every iteration; now a host behind it is the reason."""
+    run = Run(leaf_spine())
+    spine = PortId("spine0", "p0")
+    run.ticks(120, {"stall": {spine: 0.3}})
+    waits = {spine: 0.3, PortId("leaf1", "u0"): 0.6, PortId("h1-0", "nic"): 0.2}
+    (incident,) = run.ticks(6, {"stall": waits, "tx_use": {SINK: 1.0, spine: 0.5}}).open
+    assert incident.cause is not None
+    assert (incident.cause.device, incident.cause.port) == SINK
+    assert {(v.device, v.port) for v in incident.victims} == set(waits) - {spine}
