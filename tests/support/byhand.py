@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from itertools import accumulate, pairwise
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from fabricmon.model.readings import ReadingBatch
@@ -20,7 +19,10 @@ if TYPE_CHECKING:
     Evidence = dict[str, Any]
 
 _MEAN = re.compile(r"mean of (\d+) polls \(([^)]*)\) of (.+)")
-_PACE = re.compile(r"median of the hosts' shares \(([^)]*)\).*here ([\d.e-]+) / ([\d.e-]+)")
+_PACE = re.compile(
+    r"median of the hosts' shares \(([^)]*)\), each weighed .* \(([^)]*)\):.*"
+    r"here ([\d.e-]+) / ([\d.e-]+)"
+)
 _LAG = re.compile(r"the job \(([^)]*)\) less this host \(([^)]*)\)")
 _NAME = re.compile(r"\b[a-z]\w*(?:\[\d+\])?")
 _FUNCTIONS = {"__builtins__": {}, "min": min, "max": max}
@@ -64,8 +66,9 @@ def check(evidence: Evidence, readings: Readings) -> None:
         assert all(raw[part] for part in ("source", "unit", "samples")), evidence
         _were_read(raw, readings)
     if pace := _PACE.match(evidence["formula"]):
-        shares, own = _numbers(pace[1]), float(pace[2]) / float(pace[3])
-        assert _close(evidence["value"], median(shares)), evidence
+        shares, usual = _numbers(pace[1]), _numbers(pace[2])
+        assert _is_median(evidence["value"], shares, usual), evidence
+        own = float(pace[3]) / float(pace[4])
         assert any(_close(own, share) for share in shares), evidence
     if lag := _LAG.match(evidence["formula"]):
         assert abs(evidence["value"] - _fell_behind(*map(_numbers, lag.groups()))) < 1e-2, evidence
@@ -84,6 +87,15 @@ def check(evidence: Evidence, readings: Readings) -> None:
 
 def _numbers(text: str) -> list[float]:
     return [float(number) for number in text.split(", ")]
+
+
+def _is_median(value: float, shares: list[float], weights: list[float]) -> bool:
+    """Whether neither the smaller shares nor the larger ones weigh more than half."""
+    pairs = list(zip(shares, weights, strict=True))
+    apart = [(share - value, w) for share, w in pairs if not _close(value, share)]
+    half = 0.501 * sum(weights)
+    below, above = (sum(w for gap, w in apart if gap * sign > 0) for sign in (-1, 1))
+    return below <= half and above <= half and len(apart) < len(pairs)
 
 
 def _fell_behind(job: list[float], own: list[float]) -> float:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 
 from fabricmon.model.ports import Saved
 from fabricmon.model.topology import PortId
@@ -35,6 +36,12 @@ _SLOWED = 0.7
 one iteration less than another shows less for a while."""
 _SEEN = 12
 """Lags that must be known of the past."""
+_SPANS = (2, 4, 8)
+"""Polls over which a job may have an even pace; else it is taken over `_LONGEST`."""
+_LONGEST = 24
+_EVENLY = 0.2
+"""Share of its usual traffic by which a job of an even pace sends more or less, but rarely."""
+_RARE = 0.15
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,10 +52,13 @@ class Lag:
     cards   int[C]    all of them
     lag     float[H]  how far each host fell behind the others and caught up again
     past    float[H]  the largest such lag before
-    pace    float     traffic of the job now, as a share of its usual traffic
-    lasting (low, high) of the pace in the latest half span of polls, NaN while it is not known
+    pace    float     traffic of the job now, as a share of its usual traffic: of its hosts, the
+            median by what they usually send
+    lasting (low, high) of the pace of late, over the fewest polls that tell it; a job that stops
+            or starts passes through any pace in half as many
+    lasts   int       the latest polls that `lasting` is taken over
     least   float     the lowest pace in the latest span of polls
-    even    float     spread of that share between its hosts
+    even    float     spread of the latest such pace between its hosts
     usual   float[H]  share of its link that each host usually sends, over all its cards
     shares  float[W,H]  what each sent in each of the last polls, over `usual`; 0 of idle hosts
     span    int       the latest polls that `pace` is taken over
@@ -60,6 +70,7 @@ class Lag:
     past: NDArray[np.float64]
     pace: float
     lasting: tuple[float, float]
+    lasts: int
     least: float
     even: float
     usual: NDArray[np.float64]
@@ -140,8 +151,8 @@ class Beat:
         together = np.median(share[:, works], axis=1)
         lag = np.where(works, _excursion(share, together, np.isnan(now)), 0.0)
         span = SPAN // 2 if _whole_iterations(before) else SPAN
-        recent = share[-span:, works].mean(axis=0)
-        pace = float(np.median(recent))
+        recent, sends = share[-span:].mean(axis=0), np.where(works, usual, 0.0)
+        pace = float(_quantile(recent, sends))
         self._paces[(self._polls - 1) % KEPT] = pace
         if self._ill or np.all(self._recent(self._paces, 0, SPAN // 2) < _SLOWED):
             self._slow[(self._polls - 1 - np.arange(SPAN // 2)) % KEPT] = True
@@ -152,20 +163,59 @@ class Beat:
         past = past[~np.isnan(past).any(axis=1)]
         if len(past) < _SEEN:
             return None
-        paces = self._recent(self._paces, 0, span // 2)
+        learned = before if slow.all() else before[~slow]
+        slow_span, lately = _even_span(learned), _filled(self._recent(self._sent, 0, 2 * SPAN))
+        lately /= np.where(works, usual, np.inf)
+        lasts, lasting = _lasting(slow_span, lately, sends)
+        hosts = lately[-slow_span:].mean(axis=0)
         return Lag(
             self.rows,
             self.cards,
             lag,
             past.max(axis=0),
             pace,
-            (float(paces.min()), float(paces.max())),
+            lasting,
+            lasts,
             float(np.nanmin(self._recent(self._paces, 0, SPAN))),
-            float(np.subtract(*np.quantile(recent, [0.9, 0.1]))),
-            np.where(works, usual, 0.0),
+            float(_quantile(hosts, sends, 0.9) - _quantile(hosts, sends, 0.1)),
+            sends,
             share,
             span,
         )
+
+
+def _lasting(
+    span: int, share: NDArray[np.float64], usual: NDArray[np.float64]
+) -> tuple[int, tuple[float, float]]:
+    """Polls looked at of float[W,H], and the lowest and highest pace over `span` among them."""
+    more = max(min(span, SPAN // 2), 3)
+    parts = sliding_window_view(share[-span - more + 1 :], span, axis=0).mean(axis=-1)
+    late = [float(_quantile(part, usual)) for part in parts]
+    return span + more - 1, (min(late), max(late))
+
+
+def _quantile(
+    share: NDArray[np.float64], usual: NDArray[np.float64], part: float = 0.5
+) -> np.float64:
+    """What a `part` of all that the hosts usually send goes below; a median, if not said.
+
+    What comes beside the job shows most at ranks that send little.
+    """
+    order = np.argsort(share, kind="stable")
+    below = np.cumsum(usual[order])
+    return np.float64(share[order[np.searchsorted(below, part * below[-1])]])
+
+
+def _even_span(before: NDArray[np.float64]) -> int:
+    """The fewest polls over which a job that sent float[W,H] kept an even pace."""
+    whole = _filled(before).mean(axis=1)
+    for span in _SPANS:
+        if len(whole) >= 2 * span:
+            means = sliding_window_view(whole, span).mean(axis=-1)
+            low, usual, high = np.quantile(means, (_RARE, 0.5, 1 - _RARE))
+            if low >= (1 - _EVENLY) * usual and high <= (1 + _EVENLY) * usual:
+                return span
+    return _LONGEST
 
 
 def _whole_iterations(before: NDArray[np.float64]) -> bool:

@@ -24,14 +24,17 @@ _BEHIND = 0.03
 """Smallest lag, in units of what a host usually sends in a poll."""
 
 
-_HALVED = 0.5
+_HALVED = 0.6
 """Share of its usual traffic from which a job is slow beyond what a new phase explains: each
-iteration takes twice its time."""
+iteration takes two thirds longer."""
 _STOPPED = 0.1
 """Below this a job has ended or pauses; who starts it again first, or last, says nothing."""
 _ALSO_SLOWER = 0.85
 """Two jobs below this share: something changed for both, and no host of one is the reason."""
-_EVEN = 0.15
+_EVEN = 0.35
+"""Spread of the pace between hosts, as a share of it, at the most."""
+_CLOSE = 0.85
+"""A host that lags by this share of what the first lags may be the late one as well."""
 _PART = 0.1
 """What a rank of a ring sends at once, in polls of usual traffic, at the most."""
 _ALONE, _ALONE_PACE = 3.0, 0.8
@@ -46,11 +49,14 @@ class CollectiveStall:
     kind: ClassVar[str] = IncidentKind.COLLECTIVE_STALL
     signature: ClassVar[str] = (
         "The traffic of all hosts of a job falls together, none of its ports is held back, drops "
-        "or errs, and one host sends after all the others, iteration after iteration."
+        "or errs, and one host sends after all the others, iteration after iteration; or, where "
+        "polls are too long to see who is last, all hosts alike send three fifths of what is usual "
+        "at the most."
     )
     discriminator: ClassVar[str] = (
-        "No pause, no waiting, no loss: not the fabric. A job that merely computes longer falls "
-        "in step, with no host behind the others, and is not reported."
+        "No pause, no waiting, no loss: not the fabric. A job that computes somewhat longer falls "
+        "in step, with no host behind the others, and is not reported; nor is one that fills a "
+        "card."
     )
     advice: ClassVar[str] = (
         "Look at the named host: throttled or failing GPU, slow storage or data loader, a busy "
@@ -58,10 +64,12 @@ class CollectiveStall:
     )
     limits: ClassVar[str] = (
         "Needs the map from hosts to jobs. The host is named only where polls are short enough to "
-        "see who sends last; jobs of fewer than four hosts are not judged."
+        "see who sends last; without a name, a new phase with far longer iterations looks the "
+        "same. In a ring, those after the late host lag nearly as much: several are named then. "
+        "Jobs of fewer than four hosts are not judged."
     )
 
-    opens_after: ClassVar[int] = 3
+    opens_after: ClassVar[int] = 2
 
     def findings(self, view: FabricView) -> Sequence[Finding]:
         """One finding per job that waits for a host."""
@@ -71,29 +79,30 @@ class CollectiveStall:
         for name, lag in view.lags.items():
             halved = self._halved(lag)
             late = self._last(lag, sure=halved)
-            if (late is not None or halved) and not self._troubled(view, lag):
+            if (late or halved) and not self._troubled(view, lag, late):
                 found.append(self._finding(view, name, lag, late))
         return found
 
     @staticmethod
     def _halved(lag: Lag) -> bool:
-        """Whether the job is slower by half, all hosts alike, for a while.
+        """Whether the job is far slower, all hosts alike, for a while.
 
         A job that stops or starts passes through such a pace within a few polls. What little goes
         on at the hosts of one that stopped is not alike.
         """
         low, high = lag.lasting
-        even = lag.even < min(_EVEN, _EVEN / _HALVED * lag.pace)
-        return low > _STOPPED and high < _HALVED and even
+        even = lag.even < _EVEN * min(high, lag.pace)
+        return min(low, lag.least) > _STOPPED and high < _HALVED and even
 
     @staticmethod
-    def _last(lag: Lag, *, sure: bool) -> int | None:
+    def _last(lag: Lag, *, sure: bool) -> list[int]:
         """Position of the host that clearly lags behind all others, more than ever before.
 
-        `sure`: the job stalls beyond doubt, and only the name is asked for.
+        Of several that lag about as much, all. `sure`: the job stalls beyond doubt, and only the
+        name is asked for.
         """
         if len(lag.rows) < 4 or lag.pace > _SLOWER or _stopped(lag):
-            return None
+            return []
         margin, beyond = (1.15, 1.15) if sure else (2.0, 2.0)
         known = np.fmax(lag.past, _BEHIND / margin)
         against = lag.lag / known if sure else lag.lag  # ranks of a tree differ in what is usual
@@ -102,36 +111,49 @@ class CollectiveStall:
         clear = against[late] > margin * against[next_] and lag.lag[late] > beyond * known[late]
         alone = lag.pace < _ALONE_PACE and lag.lag[late] > _ALONE * max(lag.lag[next_], _BEHIND)
         far = lag.pace < _ALONE_PACE and lag.lag[late] > _ALONE * max(known[late], _PART)
-        return late if clear or alone or far else None
+        if clear or alone:
+            return [late]
+        return [int(n) for n in order if lag.lag[n] >= _CLOSE * lag.lag[late]] if far else []
 
     @staticmethod
-    def _troubled(view: FabricView, lag: Lag) -> bool:
+    def _troubled(view: FabricView, lag: Lag, late: list[int]) -> bool:
         """Whether the fabric held back or lost at the job's hosts or their switches of late.
 
-        As far back as lag and pace look: what a fault did to them outlives it by so long.
+        As far back as lag and pace look: what a fault did to them outlives it by so long. Where a
+        host is known to be late, a queue that forms when all go on is no trouble of the fabric.
+        A job that fills a card waits for the card.
         """
         shape = view.shape
         peers = shape.peer[lag.cards]
         near = np.zeros(len(shape.is_host), np.bool_)
         near[shape.node[lag.cards]] = True
         near[shape.node[peers[peers >= 0]]] = True
-        if any(np.isin(lag.cards, uneven.full).any() for uneven in view.uneven):
+        full = view.level("tx_use_long") >= view.config.busy
+        if full[lag.cards].any() or any(np.isin(lag.cards, u.full).any() for u in view.uneven):
             return True
         bad = (view.held > 0) | (view.memory.trouble > view.window.ticks - SPAN)
+        own = np.isin(shape.beyond, shape.node[lag.cards])
+        queues = shape.faces_host & (view.held <= 0) & ~own  # before others: who waits for it shows
+        if late:
+            queues |= _only_queues(view)
+        bad &= ~queues
         return bool(near[shape.node[bad]].any())
 
-    def _finding(self, view: FabricView, job: str, lag: Lag, late: int | None) -> Finding:
-        row = int(lag.rows[late or 0])
-        evidence = [_pace_shown(view, job, lag, late or 0)]
+    def _finding(self, view: FabricView, job: str, lag: Lag, late: list[int]) -> Finding:
+        first = late[0] if late else 0
+        row = int(lag.rows[first])
+        evidence = [_pace_shown(view, job, lag, first)]
         causes: tuple[Cause, ...] = ()
-        if late is not None:
-            causes = (view.cause(row, 0.8),)
-            evidence.append(_lag_shown(view, lag, late))
+        sure = 0.8 if len(late) == 1 else 0.5
+        if late:
+            named = late[: view.config.max_causes]
+            causes = tuple(view.cause(int(lag.rows[n]), sure) for n in named)
+            evidence += [_lag_shown(view, lag, n) for n in named]
         return Finding(
             IncidentKind.COLLECTIVE_STALL,
             Verdict.NOT_FABRIC,
             Severity.MODERATE if lag.pace < 0.9 else Severity.MILD,
-            0.8 if causes else 0.5,
+            sure,
             causes,
             (),
             tuple(evidence),
@@ -139,6 +161,21 @@ class CollectiveStall:
             reason=job,
             rows=tuple(dict.fromkeys((row, *map(int, lag.rows)))),
         )
+
+
+def _only_queues(view: FabricView) -> NDArray[np.bool_]:
+    """bool[N]: ports towards hosts that queue now and then, hold nobody back, and lose nothing.
+
+    They carry less than usual, as the job does, and yet not evenly, as a slow receiver would: what
+    waits for a late host is sent all at once.
+    """
+    lost = np.zeros(view.frame.n_ports, np.bool_)
+    for name in ("drops", "errors"):
+        lost |= (np.nan_to_num(view.window.past(name, SPAN)) > 0).any(axis=0)
+    waited = (np.nan_to_num(view.polls("stall", SPAN)) >= view.config.stall).any(axis=0)
+    less = view.level("tx_use_long") < _SLOWER * view.usual_use
+    found: NDArray[np.bool_] = view.shape.faces_host & less & ~waited & ~lost & ~view.plateau
+    return found
 
 
 def _stopped(lag: Lag) -> bool:
@@ -153,10 +190,12 @@ def _pace_shown(view: FabricView, job: str, lag: Lag, host: int) -> Evidence:
     shares = lag.shares[-lag.span :, works].mean(axis=0)
     own = float(lag.shares[-lag.span :, host].mean())
     formula = (
-        f"median of the hosts' shares ({_listed(shares)}): mean use of the last {lag.span} polls "
-        f"over the usual; here {own * lag.usual[host]:.4g} / {lag.usual[host]:.4g}"
+        f"median of the hosts' shares ({_listed(shares)}), each weighed by what it usually sends "
+        f"({_listed(lag.usual[works])}): mean use of the last {lag.span} polls over the usual; "
+        f"here {own * lag.usual[host]:.4g} / {lag.usual[host]:.4g}"
     )
-    return _shown("pace", lag.pace, f"share of usual, job {job}", "1", formula, view, lag, host)
+    usual = f"1; of late at most {lag.lasting[1]:.3g} over {lag.lasts} polls"
+    return _shown("pace", lag.pace, f"share of usual, job {job}", usual, formula, view, lag, host)
 
 
 def _lag_shown(view: FabricView, lag: Lag, host: int) -> Evidence:

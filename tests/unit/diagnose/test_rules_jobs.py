@@ -90,3 +90,33 @@ def test_what_goes_on_at_the_hosts_of_a_job_that_stopped_is_no_stall() -> None:
     hosts = [PortId(host, "nic") for host in job_of()[0].hosts]
     some = {port: 0.035 + 0.01 * (place % 3) for place, port in enumerate(hosts)}
     assert not any(run.tick({"tx_use": some}).open for _ in range(60))
+
+
+@pytest.mark.parametrize(("pace", "told"), [(0.5, True), (0.7, False)])
+def test_a_job_whose_iterations_take_far_longer_stalls_though_no_host_is_last(
+    pace: float, told: bool
+) -> None:
+    """Polls longer than an iteration show only how fast it goes; a new phase is not that slow."""
+    run = Run(leaf_spine(jobs=job_of()), interval_s=10.0)
+    run.ticks(60)
+    slow = {PortId(host, "nic"): 0.4 * pace for host in job_of()[0].hosts}
+    found = run.ticks(6, {"tx_use": slow}).open
+    assert [i.kind for i in found] == [IncidentKind.COLLECTIVE_STALL] * told
+    assert not any(i.cause for i in found)
+
+
+@pytest.mark.parametrize(("marked", "told"), [("d3", True), ("u0", False)])
+def test_a_queue_before_a_host_of_a_job_that_waits_for_another_is_no_trouble(
+    marked: str, told: bool
+) -> None:
+    """All go on at once when the late host comes; a queue on the way of all may be the reason."""
+    run = Run(leaf_spine(jobs=job_of()))
+    for tick in range(120):
+        run.tick(beat(None, tick, 6))
+    queue = {"ecn_marked_packets": {PortId("leaf0", marked): 9_000.0}}
+    slower = {"tx_use": {PortId("leaf0", marked): 0.2}}
+    for tick in range(18):
+        late = beat("h1-2", tick, 9)
+        use = {"tx_use": late["tx_use"] | slower["tx_use"]}
+        found = run.tick(use | (queue if tick % 9 == 1 else {})).open
+    assert [i.kind for i in found] == [IncidentKind.COLLECTIVE_STALL] * told
