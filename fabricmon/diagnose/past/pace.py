@@ -142,7 +142,8 @@ class Beat:
             return None
         before = self._recent(self._sent, SPAN, KEPT)
         slow = self._recent(self._slow, SPAN, KEPT)
-        usual = _mean(before if slow.all() else before[~slow])
+        learned = before if slow.all() else before[~slow]
+        usual = _mean(learned)
         now = self._recent(self._sent, 0, SPAN)
         works = usual > _QUIET
         if works.sum() < 3:
@@ -163,11 +164,10 @@ class Beat:
         past = past[~np.isnan(past).any(axis=1)]
         if len(past) < _SEEN:
             return None
-        learned = before if slow.all() else before[~slow]
-        slow_span, lately = _even_span(learned), _filled(self._recent(self._sent, 0, 2 * SPAN))
-        lately /= np.where(works, usual, np.inf)
-        lasts, lasting = _lasting(slow_span, lately, sends)
-        hosts = lately[-slow_span:].mean(axis=0)
+        even = _even_span(learned)
+        lately = _filled(self._recent(self._sent, 0, 2 * SPAN)) / np.where(works, usual, np.inf)
+        lasts, lasting = _lasting(even, lately, sends)
+        hosts = lately[-even:].mean(axis=0)
         return Lag(
             self.rows,
             self.cards,
