@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 NO_PEER = -1
+_ROUNDING = 1e-6
+"""Share of a speed."""
 _MOST_NAMES = 1 << 20
 
 
@@ -260,10 +262,13 @@ class PortTable:
         self.version += 1
 
     def set_speed(self, rows: NDArray[np.int32], speed_bps: NDArray[np.float64]) -> None:
-        """Take link speeds as read, bits a second, [M] each; NaN and zero leave what was known."""
+        """Take link speeds as read, bits a second, [M] each; NaN and zero leave what was known.
+
+        Another rounding of the same speed is no change: whoever knows a `version` starts anew.
+        """
         good = (rows >= 0) & (speed_bps > 0)
         rows, speed_bps = rows[good], speed_bps[good]
-        if not np.array_equal(self.speed_bps[rows], speed_bps):
+        if not np.allclose(self.speed_bps[rows], speed_bps, rtol=_ROUNDING, atol=0):
             self.speed_bps[rows] = speed_bps
             self.version += 1
 

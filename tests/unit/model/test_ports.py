@@ -81,3 +81,15 @@ class TestAdopt:
         rows = table.rows(PortSet(("h", "l"), ("1", "1")))
         table.set_speed(rows, np.array([1e11, np.nan]))
         assert [1e11, 4e11] == table.speed_bps[rows].tolist()
+
+
+def test_another_rounding_of_a_speed_is_no_change() -> None:
+    """Whoever keeps something per `version` would start anew at every poll."""
+    table = PortTable()
+    rows = table.rows(PortSet(("leaf1",), ("swp1",)))
+    table.set_speed(rows, np.array([1e11]))
+    known = table.version
+    table.set_speed(rows, np.array([1e11 * (1 + 1e-9)]))
+    assert table.version == known
+    table.set_speed(rows, np.array([5e10]))
+    assert table.version > known
