@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fabricmon.diagnose.fabric.graph import PressureGraph, Sink
+from fabricmon.diagnose.fabric.groups import Group, full_groups
 from fabricmon.diagnose.fabric.plateau import STANDS, plateaus
 from fabricmon.diagnose.fabric.rails import Uneven, uneven
 from fabricmon.diagnose.fabric.unread import presumed
@@ -218,6 +219,11 @@ class FabricView:
     def plateau(self) -> NDArray[np.bool_]:
         """bool[N]: carries less than its link's rate and has a standing queue."""
         return plateaus(self)
+
+    @cached_property
+    def full_groups(self) -> list[Group]:
+        """Groups in which a way is newly full, or took over what its siblings carried."""
+        return full_groups(self)
 
     @cached_property
     def uneven(self) -> list[Uneven]:

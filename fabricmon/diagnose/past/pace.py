@@ -233,6 +233,8 @@ def _mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def _filled(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """float64[W,H]: a missed poll is part of what the next one reports; the last is repeated."""
+    if not np.isnan(values).any():
+        return values
     out = values.copy()
     for step in range(len(out) - 2, -1, -1):
         out[step] = np.where(np.isnan(out[step]), out[step + 1], out[step])

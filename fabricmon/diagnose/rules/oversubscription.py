@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from fabricmon.diagnose.fabric.groups import crowded_groups, full_groups
+from fabricmon.diagnose.fabric.groups import crowded_groups
 from fabricmon.diagnose.past.levels import PAST
 from fabricmon.model.incident import Finding, IncidentKind, Severity, Verdict
 
@@ -43,7 +43,7 @@ class Oversubscription:
 
     def findings(self, view: FabricView) -> Sequence[Finding]:
         """One finding per group that is evenly full."""
-        full = full_groups(view)
+        full = view.full_groups
         even = [group for group in full if group.even]
         first = [group for group in even if group.up] or even  # what fills ways down came up first
         found = [self._finding(view, group, _FULL) for group in first]

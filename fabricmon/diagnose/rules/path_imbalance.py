@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from fabricmon.diagnose.fabric.groups import full_groups
 from fabricmon.model.incident import Finding, IncidentKind, Severity, Verdict
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ class PathImbalance:
 
     def findings(self, view: FabricView) -> Sequence[Finding]:
         """One finding per group with a full way and idle ones."""
-        odd = [group for group in full_groups(view) if not group.even]
+        odd = [group for group in view.full_groups if not group.even]
         first = [group for group in odd if group.up] or odd  # what fills a way down came up first
         ways = [self._finding(view, group.full, group.rows) for group in first]
         return [*ways, *(self._uneven(view, uneven) for uneven in view.uneven)]
