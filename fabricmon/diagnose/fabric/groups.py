@@ -26,8 +26,6 @@ _MOST_OF = 0.5
 """Share of what its siblings lost that a way must gain to have taken it over."""
 _EMPTIER = 0.5
 """A way that kept less than this of what the slowest sender below it kept was left, not slowed."""
-_SOLE = 3
-"""Ways that are more than what is left when a device is taken out of service."""
 _KNOWN = 0.75
 """Share of a span's polls that must be known."""
 _USED = 0.02
@@ -84,31 +82,19 @@ def _took_over(view: FabricView) -> NDArray[np.bool_]:
     left |= (low > _USED) & (two.max(axis=0) <= _LEFT * low)
     more |= two.min(axis=0) > np.fmax(1.1 * high, high + _USED)
     left &= way & ~_rerouted(view) & (view.held <= 0)  # who may not send was not left
+    inherits = _inherits(view, left & way)
     peak = np.fmax.reduce(view.polls("tx_use", 6), axis=0)
     told = np.isfinite(view.levels.now("depth")) & np.isfinite(view.levels.now("ecn"))
     unseen = (peak >= view.config.busy) & ~told  # else a queue would stand, or be marked
     room = unseen | view.waited_for
     rises = (view.use - view.usual_use >= _RISE) & room  # of a job that stopped, none
-    more &= way & (_inherits(view, left) | ((view.held <= 0) & rises))
-    kept = _kept(view, left)
-    room |= kept & more & (_size(view) >= _SOLE)
+    more &= way & (inherits | ((view.held <= 0) & rises))
+    kept = _kept(view, left & _emptier_than_hosts(view))
     more |= (view.held > 0) & (view.use >= _USED) & kept
-    return more & room & _beside(view, left)
-
-
-def _beside(view: FabricView, of: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """bool[N]: ways among whose siblings, themselves included, is one `of` these."""
-    way = view.shape.parallel >= 0
-    group = np.where(way, view.shape.parallel, 0)
-    beside: NDArray[np.bool_] = way & (np.bincount(group, of & way) > 0)[group]
-    return beside
-
-
-def _size(view: FabricView) -> NDArray[np.intp]:
-    """int[N]: how many ways the group of each has; 0 of no way."""
-    way = view.shape.parallel >= 0
-    group = np.where(way, view.shape.parallel, 0)
-    return np.where(way, np.bincount(group, way)[group], 0).astype(np.intp)
+    if not left.any() or not more.any():
+        return np.zeros(len(way), np.bool_)
+    groups = np.unique(shape.parallel[left])
+    return more & room & np.isin(shape.parallel, groups)
 
 
 def _inherits(view: FabricView, left: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -136,17 +122,14 @@ def _emptier_than_hosts(view: FabricView) -> NDArray[np.bool_]:
 
 
 def _kept(view: FabricView, left: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """bool[N]: ways all of whose siblings are empty, one at least of them `left` by its traffic.
+    """bool[N]: ways all of whose siblings, one at least, were `left` by their traffic.
 
     Where others are merely slower, too, one end of pressure may be what slows them all.
     """
-    empty = _emptier_than_hosts(view) & (view.held <= 0)
-    left = left & empty
-    idle = left | (empty & (known_mean(view.polls("tx_use", _FULL)) <= _USED))
     way = view.shape.parallel >= 0
     group = np.where(way, view.shape.parallel, 0)
-    others = np.bincount(group, way & ~idle)[group]
-    kept: NDArray[np.bool_] = _beside(view, left) & ~idle & (others == 1) & (_size(view) > 1)
+    others = np.bincount(group, way & ~left)[group]
+    kept: NDArray[np.bool_] = way & ~left & (others == 1) & (np.bincount(group, way)[group] > 1)
     return kept
 
 

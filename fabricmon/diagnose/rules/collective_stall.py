@@ -69,7 +69,7 @@ class CollectiveStall:
         "Jobs of fewer than four hosts are not judged."
     )
 
-    opens_after: ClassVar[int] = 2
+    opens_after: ClassVar[int] = 3
 
     def findings(self, view: FabricView) -> Sequence[Finding]:
         """One finding per job that waits for a host."""

@@ -24,8 +24,8 @@ class PathImbalance:
     kind: ClassVar[str] = IncidentKind.PATH_IMBALANCE
     signature: ClassVar[str] = (
         "One uplink of a device runs full and holds others back, or builds a queue, while its "
-        "parallel ways have room; or it takes all that two or more siblings carried. rail, plane: "
-        "a host fills one of its network cards while the others, which it used to use alike, empty."
+        "parallel ways have room. rail, plane: a host fills one of its network cards while the "
+        "others, which it used to use alike, empty."
     )
     discriminator: ClassVar[str] = (
         "Its siblings idle; in over-subscription they are full as well. A sibling that is down or "
