@@ -82,6 +82,8 @@ def _took_over(view: FabricView) -> NDArray[np.bool_]:
     left |= (low > _USED) & (two.max(axis=0) <= _LEFT * low)
     more |= two.min(axis=0) > np.fmax(1.1 * high, high + _USED)
     left &= way & ~_rerouted(view) & (view.held <= 0)  # who may not send was not left
+    if (way & (view.memory.breaks() > 0)).any():  # what comes down otherwise was sent up otherwise
+        left &= shape.role == PortRole.UP
     inherits = _inherits(view, left & way)
     peak = np.fmax.reduce(view.polls("tx_use", 6), axis=0)
     told = np.isfinite(view.levels.now("depth")) & np.isfinite(view.levels.now("ecn"))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from support.fabrics import ROCE, Run, calm, leaf_spine, only
 
 from fabricmon.model.incident import IncidentKind
-from fabricmon.model.topology import PortId
+from fabricmon.model.topology import Link, PortId, Topology
 
 SINK = PortId("leaf0", "d0")
 
@@ -71,6 +73,22 @@ def test_a_way_that_all_siblings_left_harms_nobody_until_somebody_waits(spines: 
     assert [i.kind for i in run.ticks(3, {"tx_use": use, **waits}).open] == [
         IncidentKind.PATH_IMBALANCE
     ]
+
+
+@pytest.mark.parametrize("breaks", [False, True])
+def test_ways_down_change_where_a_way_was_taken_out_far_away(breaks: bool) -> None:
+    """Others send by what is left to them: no choice of the spines."""
+    near = leaf_spine(leaves=4)
+    nodes = [replace(near.nodes[0], name=n) for n in ("y0", "y1")]
+    leaf = next(node for node in near.nodes if node.name == "leaf0")
+    nodes += [replace(leaf, name=n) for n in ("x0", "x1")]
+    links = [Link(PortId(x, y), PortId(y, x)) for x in ("x0", "x1") for y in ("y0", "y1")]
+    run = calm(Topology((*near.nodes, *nodes), (*near.links, *links)))
+    waits = {PortId("leaf3", "u0"): 0.3}
+    use = {PortId("spine0", "p0"): 0.8, PortId("spine1", "p0"): 0.0}
+    down = {"oper_up": {PortId("x0", "y0"): 0.0, PortId("y0", "x0"): 0.0}} if breaks else {}
+    kinds = {i.kind for i in run.ticks(6, {"tx_use": use, "stall": waits, **down}).open}
+    assert (IncidentKind.PATH_IMBALANCE in kinds) is not breaks
 
 
 def test_of_ways_that_are_slowed_together_none_took_over() -> None:
