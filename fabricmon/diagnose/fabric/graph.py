@@ -77,7 +77,7 @@ class PressureGraph:
 
         held     float32[N]  newly stalled share of time of each egress, 0 where not held back
         holding  float32[N]  0..1, how much a port that is not held looks like holding others back
-        presumed float32[N]  the same as `held` of ports whose waiting nobody counts: pressure
+        presumed float32[N]  the same as `held` of ports that do not show it: pressure
                              passes through them, and they are no victims that could be shown
         """
         self.shape = shape

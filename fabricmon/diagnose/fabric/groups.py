@@ -82,7 +82,7 @@ def _took_over(view: FabricView) -> NDArray[np.bool_]:
     left |= (low > _USED) & (two.max(axis=0) <= _LEFT * low)
     more |= two.min(axis=0) > np.fmax(1.1 * high, high + _USED)
     left &= way & ~_rerouted(view) & (view.held <= 0)  # who may not send was not left
-    if (way & (view.memory.breaks() > 0)).any():  # what comes down otherwise was sent up otherwise
+    if _broken_ways(view).any():  # what comes down otherwise was sent up otherwise
         left &= shape.role == PortRole.UP
     inherits = _inherits(view, left & way)
     peak = np.fmax.reduce(view.polls("tx_use", 6), axis=0)
@@ -150,10 +150,16 @@ def _rerouted(view: FabricView) -> NDArray[np.bool_]:
     return rerouted
 
 
+def _broken_ways(view: FabricView) -> NDArray[np.bool_]:
+    """bool[N]: ways that broke lately."""
+    broken: NDArray[np.bool_] = (view.memory.breaks() > 0) & (view.shape.parallel >= 0)
+    return broken
+
+
 def _broke_lately(view: FabricView) -> NDArray[np.bool_]:
     """bool[N]: ways that begin or end where a way broke lately: the others carry its share."""
     shape = view.shape
-    broke = (view.memory.breaks() > 0) & (shape.parallel >= 0)
+    broke = _broken_ways(view)
     devices = np.bincount(shape.node, broke, len(shape.is_host)) > 0
     near: NDArray[np.bool_] = devices[shape.node] | ((shape.beyond >= 0) & devices[shape.beyond])
     return near

@@ -24,7 +24,7 @@ _BEHIND = 0.03
 """Smallest lag, in units of what a host usually sends in a poll."""
 
 
-_HALVED = 0.6
+_FAR_SLOWER = 0.6
 """Share of its usual traffic from which a job is slow beyond what a new phase explains: each
 iteration takes two thirds longer."""
 _STOPPED = 0.1
@@ -77,14 +77,14 @@ class CollectiveStall:
         if sum(lag.pace < _ALSO_SLOWER for lag in view.lags.values()) > 1:
             return found
         for name, lag in view.lags.items():
-            halved = self._halved(lag)
-            late = self._last(lag, sure=halved)
-            if (late or halved) and not self._troubled(view, lag, late):
+            stalls = self._far_slower(lag)
+            late = self._last(lag, sure=stalls)
+            if (late or stalls) and not self._troubled(view, lag, late):
                 found.append(self._finding(view, name, lag, late))
         return found
 
     @staticmethod
-    def _halved(lag: Lag) -> bool:
+    def _far_slower(lag: Lag) -> bool:
         """Whether the job is far slower, all hosts alike, for a while.
 
         A job that stops or starts passes through such a pace within a few polls. What little goes
@@ -92,7 +92,7 @@ class CollectiveStall:
         """
         low, high = lag.lasting
         even = lag.even < _EVEN * min(high, lag.pace)
-        return min(low, lag.least) > _STOPPED and high < _HALVED and even
+        return min(low, lag.least) > _STOPPED and high < _FAR_SLOWER and even
 
     @staticmethod
     def _last(lag: Lag, *, sure: bool) -> list[int]:
