@@ -191,6 +191,11 @@ async def test_everything_works_by_keyboard(context: Context, tmp_path: Path) ->
         await page.press("Enter")
         await page.until(has("Ports of leaf1"))
         await page.until("document.activeElement.id === 'main'")
+        for where in ("#/incidents", "#/targets"):  # at once, or typing is cut off
+            moved = "addEventListener('hashchange', () => setTimeout(done))"
+            await page.eval("document.querySelector('header button').focus()")
+            await page.eval(f"new Promise((done) => {{ {moved}; location.hash = '{where}'; }})")
+            assert await page.eval("document.activeElement.id") == "main"
         before = await page.eval("getComputedStyle(document.body).backgroundColor")
         await page.eval("document.querySelector('header button').focus()")
         await page.press("Enter")

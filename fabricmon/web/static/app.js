@@ -1,5 +1,5 @@
 // Entry: header, routes, and the live connection. Views get `version`, which grows with each tick.
-import { html, render, useEffect, useMemo, useRef, useState, useApi, address, clock, link, Problem } from "./lib.js";
+import { html, render, useEffect, useLayoutEffect, useMemo, useRef, useState, useApi, address, clock, link, Problem } from "./lib.js";
 import { FabricView } from "./fabric.js";
 import { IncidentsView, IncidentView } from "./incidents.js";
 import { PortsView, PortView } from "./ports.js";
@@ -61,7 +61,7 @@ function App() {
   const page = route.parts[0] ?? "fabric";
   const main = useRef(null);
   const shown = useRef(location.hash);
-  useEffect(() => {
+  useLayoutEffect(() => { // with the page it moves to: later, it would take the focus from who already types
     document.title = `fabricmon: ${route.parts.slice(0, 4).join(" ") || "fabric"}`;
     if (shown.current !== location.hash) main.current?.focus();
     shown.current = location.hash;

@@ -1,6 +1,6 @@
 // What every view uses: fetching, formatting, tables. Names of devices are only ever text nodes.
-import { html, render, useEffect, useMemo, useRef, useState } from "./vendor-preact.js";
-export { html, render, useEffect, useMemo, useRef, useState };
+import { html, render, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./vendor-preact.js";
+export { html, render, useEffect, useLayoutEffect, useMemo, useRef, useState };
 
 // Not relative: an address with a name and password in it would make requests fail.
 export const address = (path) => `${location.origin}/api/v1/${path}`;
