@@ -17,6 +17,7 @@ from fabricmon.diagnose.past.levels import BLOCK, LONG
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from fabricmon.diagnose.fabric.graph import Sink
     from fabricmon.diagnose.view import FabricView
     from fabricmon.model.frame import Frame
 
@@ -31,6 +32,8 @@ STANDS = 0.5
 """How far a queue, or its marks, must have risen (`FabricView.queue`, `marks`)."""
 _STEADY = 0.85
 """Polls in which it sends at least this share of what it sent in the best of them are alike."""
+CLEAR = 0.2
+"""Share of time that a port waits beyond all its past: for less, nobody is told a guess."""
 _PATIENCE = 5
 """Polls in which the real end of pressure may still show itself."""
 _KNOWN = 4 * BLOCK
@@ -38,6 +41,8 @@ _KNOWN = 4 * BLOCK
 _USED = 0.02
 _WAITS = 0.002
 """Share of time from which a queue stands because of who pauses the port, now or always."""
+_HARDER = 1.25
+"""Times less than it carried before, beside what other ports of its device do."""
 _FLOWS = 0.05
 """A port that carries less is idle rather than clipped."""
 
@@ -124,7 +129,7 @@ def clipped_ports(view: FabricView) -> list[Clipped]:
     found = [(row, view.behind(row), _SEEN) for row in map(int, np.flatnonzero(view.plateau))]
     for sink in view.sinks:
         held_for = view.window.ticks - int(view.onset[sink.row])
-        unexplained = sink.kind is SinkKind.OPEN and held_for >= _PATIENCE
+        unexplained = sink.kind is SinkKind.OPEN and held_for >= _PATIENCE and _clear(view, sink)
         row = _clipped_beyond(view, sink.row) if unexplained else None
         if row is not None:
             found.append((row, sink.victims, _INFERRED))
@@ -132,10 +137,16 @@ def clipped_ports(view: FabricView) -> list[Clipped]:
     return [Clipped(row, victims, bool(by_host[row]), sure) for row, victims, sure in found]
 
 
+def _clear(view: FabricView, sink: Sink) -> bool:
+    """Whether a port waits for it so clearly that it is told without a known reason."""
+    return bool(np.fmax.reduce(view.held[sink.victims], initial=0.0) >= CLEAR)
+
+
 def _clipped_beyond(view: FabricView, held: int) -> int | None:
     """The port of the next device at which a held chain ends without a full or held port.
 
-    It is the one whose traffic is clipped hardest against its own past while it still flows.
+    It is the one whose traffic is clipped hardest against its own past while it still flows, and
+    harder than what the others carry: where all of them carry less, senders wait elsewhere.
     """
     device = int(view.shape.beyond[held])
     if device < 0 or view.shape.is_host[device]:
@@ -147,7 +158,7 @@ def _clipped_beyond(view: FabricView, held: int) -> int | None:
     peak = np.fmax.reduce(view.polls("tx_use", POLLS)[:, rows], axis=0)
     before = view.level("tx_use_poll", "high")[rows]
     clipped = before / np.fmax(peak, np.float32(_USED))
-    clipped = np.where((peak > _FLOWS) & np.isfinite(before), clipped, 0)
-    if not len(rows) or float(clipped.max()) < 1.25:
+    clipped = clipped[(flows := (peak > _FLOWS) & np.isfinite(before))]
+    if not len(clipped) or clipped.max() < _HARDER * max(1.0, float(np.median(clipped))):
         return None
-    return int(rows[np.argmax(clipped)])
+    return int(rows[flows][np.argmax(clipped)])

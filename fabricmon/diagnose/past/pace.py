@@ -31,6 +31,8 @@ SPAN = 16
 LEARN = 24
 """Polls of a job before anything is said of it."""
 _QUIET = 0.005
+SLOWER = 0.95
+"""Share of its usual traffic that a slower job stays below."""
 _SLOWED = 0.7
 """Share of its usual traffic below which a job that stays there counts as slow: a span that holds
 one iteration less than another shows less for a while."""
@@ -58,6 +60,7 @@ class Lag:
             or starts passes through any pace in half as many
     lasts   int       the latest polls that `lasting` is taken over
     least   float     the lowest pace in the latest span of polls
+    slow_for int      polls for which the job has been slower than usual
     even    float     spread of the latest such pace between its hosts
     usual   float[H]  share of its link that each host usually sends, over all its cards
     shares  float[W,H]  what each sent in each of the last polls, over `usual`; 0 of idle hosts
@@ -72,6 +75,7 @@ class Lag:
     lasting: tuple[float, float]
     lasts: int
     least: float
+    slow_for: int
     even: float
     usual: NDArray[np.float64]
     shares: NDArray[np.float64]
@@ -177,6 +181,7 @@ class Beat:
             lasting,
             lasts,
             float(np.nanmin(self._recent(self._paces, 0, SPAN))),
+            _latest(~(self._recent(self._paces, 0, KEPT) > SLOWER)),
             float(_quantile(hosts, sends, 0.9) - _quantile(hosts, sends, 0.1)),
             sends,
             share,
@@ -192,6 +197,11 @@ def _lasting(
     parts = sliding_window_view(share[-span - more + 1 :], span, axis=0).mean(axis=-1)
     late = [float(_quantile(part, usual)) for part in parts]
     return span + more - 1, (min(late), max(late))
+
+
+def _latest(true: NDArray[np.bool_]) -> int:
+    """How many of bool[W] are true without a break, from the last one back."""
+    return int(np.argmin(np.append(true[::-1], False)))
 
 
 def _quantile(

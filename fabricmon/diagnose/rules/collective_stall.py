@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from fabricmon.diagnose.past.pace import SPAN
+from fabricmon.diagnose.past.pace import SLOWER, SPAN
 from fabricmon.diagnose.raw import sent_lately
 from fabricmon.model.incident import Cause, Evidence, Finding, IncidentKind, Severity, Verdict
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from fabricmon.diagnose.past.pace import Lag
     from fabricmon.diagnose.view import FabricView
 
-_SLOWER = 0.95
-"""Share of its usual traffic that a job must stay below."""
 _BEHIND = 0.03
 """Smallest lag, in units of what a host usually sends in a poll."""
 
@@ -29,6 +27,8 @@ _FAR_SLOWER = 0.6
 iteration takes two thirds longer."""
 _STOPPED = 0.1
 """Below this a job has ended or pauses; who starts it again first, or last, says nothing."""
+_GOES_ON = 0.2
+"""What flows below this at the hosts of a job, all alike, need not be its own."""
 _ALSO_SLOWER = 0.85
 """Two jobs below this share: something changed for both, and no host of one is the reason."""
 _EVEN = 0.35
@@ -92,7 +92,7 @@ class CollectiveStall:
         """
         low, high = lag.lasting
         even = lag.even < _EVEN * min(high, lag.pace)
-        return min(low, lag.least) > _STOPPED and high < _FAR_SLOWER and even
+        return min(low, lag.least) > _GOES_ON and high < _FAR_SLOWER and even
 
     @staticmethod
     def _last(lag: Lag, *, sure: bool) -> list[int]:
@@ -101,7 +101,7 @@ class CollectiveStall:
         Of several that lag about as much, all. `sure`: the job stalls beyond doubt, and only the
         name is asked for.
         """
-        if len(lag.rows) < 4 or lag.pace > _SLOWER or _stopped(lag):
+        if len(lag.rows) < 4 or lag.pace > SLOWER or _stopped(lag):
             return []
         margin, beyond = (1.15, 1.15) if sure else (2.0, 2.0)
         known = np.fmax(lag.past, _BEHIND / margin)
@@ -119,8 +119,9 @@ class CollectiveStall:
     def _troubled(view: FabricView, lag: Lag, late: list[int]) -> bool:
         """Whether the fabric held back or lost at the job's hosts or their switches of late.
 
-        As far back as lag and pace look: what a fault did to them outlives it by so long. Where a
-        host is known to be late, a queue that forms when all go on is no trouble of the fabric.
+        As far back as lag and pace look when the job became slower: what a fault did to them
+        outlives it by so long, and what it still does to the job becomes usual. Where a host is
+        known to be late, a queue that forms when all go on is no trouble of the fabric.
         A job that fills a card waits for the card.
         """
         shape = view.shape
@@ -131,7 +132,7 @@ class CollectiveStall:
         full = view.level("tx_use_long") >= view.config.busy
         if full[lag.cards].any() or any(np.isin(lag.cards, u.full).any() for u in view.uneven):
             return True
-        bad = (view.held > 0) | (view.memory.trouble > view.window.ticks - SPAN)
+        bad = (view.held > 0) | (view.memory.trouble > view.window.ticks - SPAN - lag.slow_for)
         own = np.isin(shape.beyond, shape.node[lag.cards])
         queues = shape.faces_host & (view.held <= 0) & ~own  # before others: who waits for it shows
         if late:
@@ -173,7 +174,7 @@ def _only_queues(view: FabricView) -> NDArray[np.bool_]:
     for name in ("drops", "errors"):
         lost |= (np.nan_to_num(view.window.past(name, SPAN)) > 0).any(axis=0)
     waited = (np.nan_to_num(view.polls("stall", SPAN)) >= view.config.stall).any(axis=0)
-    less = view.level("tx_use_long") < _SLOWER * view.usual_use
+    less = view.level("tx_use_long") < SLOWER * view.usual_use
     found: NDArray[np.bool_] = view.shape.faces_host & less & ~waited & ~lost & ~view.plateau
     return found
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from fabricmon.diagnose.fabric.plateau import CLEAR
 from fabricmon.diagnose.past.levels import PAST
 from fabricmon.model.incident import Evidence, Finding, IncidentKind, Severity, Verdict
 
@@ -24,8 +25,8 @@ class Unclassified:
 
     kind: ClassVar[str] = IncidentKind.UNCLASSIFIED
     signature: ClassVar[str] = (
-        "The forest's score stays above its calibrated threshold, and the port is held back, "
-        "drops, errs or marks more than ever before."
+        "The forest's score stays above its calibrated threshold, and the port drops or errs more "
+        "than twice as much as ever, or waits a fifth more of its time."
     )
     discriminator: ClassVar[str] = "No other rule claims the port or what it waits for."
     advice: ClassVar[str] = (
@@ -59,7 +60,9 @@ class Unclassified:
         errors = np.nan_to_num(levels.now("errors")) > 2 * np.nan_to_num(levels.high("errors"))
         evident: np.ndarray = drops | errors
         if not view.scores.learning and levels.ticks >= PAST:
-            evident |= view.held > 0  # before that, what a port is held back usually is not known
+            evident |= (
+                view.held >= CLEAR
+            )  # before that, what a port is held back usually is not known
         return evident
 
     def _finding(

@@ -44,6 +44,8 @@ _SHOWN_UNDER = {
 """Congestion that brings a wrong setting to light."""
 _DROPS = {"pfc-off", "pfc-one-sided", "lossless-drops"}
 """Reasons that were counted: congestion control ends the drops and not what is wrong."""
+_STAYS = 0.75
+"""Share of claims that name the same place, or it is traffic that moves on and no cause."""
 _REMEMBERED = 2048
 """Ticks of which a track knows whether they had a claim: more than any setting looks back."""
 
@@ -69,6 +71,7 @@ class Track:
         self._weight: defaultdict[tuple[IncidentKind, str, str], float] = defaultdict(float)
         self._named: dict[tuple[str, str], Cause] = {}
         self._leading: dict[tuple[str, str], Cause] = {}
+        self._led: defaultdict[tuple[str, str], int] = defaultdict(int)
         self._latest: dict[IncidentKind, Finding] = {}
         self._hardest: dict[IncidentKind, tuple[float, Finding]] = {}
         self._risen = np.zeros(0, np.float32)
@@ -100,6 +103,7 @@ class Track:
             self._named.setdefault(place, cause)
             if rank == 0:
                 self._leading.setdefault(place, cause)
+                self._led[place] += 1
         self._latest[finding.kind] = finding
         held = sum(victim.stall_ratio for victim in finding.victims)
         if held >= self._hardest.get(finding.kind, (0.0,))[0]:
@@ -120,6 +124,7 @@ class Track:
             list(self._weight.items()),
             list(self._named.items()),
             list(self._leading.items()),
+            list(self._led.items()),
             [(kind, replace(finding, rows=())) for kind, finding in self._latest.items()],
             [(k, (held, replace(f, rows=()))) for k, (held, f) in self._hardest.items()],
             self._claims,
@@ -143,6 +148,7 @@ class Track:
         track._kinds.update(written.kinds)
         track._weight.update(written.weight)
         track._named, track._leading = dict(written.named), dict(written.leading)
+        track._led.update(written.led)
         track._latest, track._hardest = dict(written.latest), dict(written.hardest)
         track._sure.update(written.sure)
         track._times.update(written.times)
@@ -190,6 +196,11 @@ class Track:
         """Whether what it is held for is a guess."""
         kind = self.kind
         return self._sure[kind] / self._times[kind] < GUESS
+
+    @property
+    def wanders(self) -> bool:
+        """Whether one port is named at one tick and another one at the next."""
+        return max(self._led.values(), default=self._claims) < _STAYS * self._claims
 
     def shares_cause(self, finding: Finding) -> bool:
         """Whether the finding's first cause is one that led here; two without a cause are alike."""

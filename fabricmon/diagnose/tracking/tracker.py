@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from fabricmon.selfmon import Reporter
 
 
+_GUESSES = 3
+"""Claims that a guess needs at least."""
 _SAME_CAUSE = 3.0
 """Likeness of a claim to a track that it shares its cause with; less is left for shared rows."""
 
@@ -151,8 +153,8 @@ class Tracker:
         if incident is None:
             needed = self._opens_after.get(track.kind, config.open_after)
             if track.guessed:  # a collective that is a little worse for once makes one, too
-                needed = max(needed, config.open_after)
-            if track.due(needed, self._within(needed)):
+                needed = max(needed, config.open_after, _GUESSES)
+            if track.due(needed, self._within(needed)) and not (track.guessed and track.wanders):
                 opened = track.open(self._fabric, config, view)
                 self._report.emit(
                     Event.INCIDENT_OPENED, opened.id, kind=opened.kind.value, fabric=self._fabric

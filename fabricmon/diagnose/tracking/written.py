@@ -24,6 +24,7 @@ class Written:
     weight: list[tuple[tuple[IncidentKind, str, str], float]]
     named: list[tuple[tuple[str, str], Cause]]
     leading: list[tuple[tuple[str, str], Cause]]
+    led: list[tuple[tuple[str, str], int]]
     latest: list[tuple[IncidentKind, Finding]]
     hardest: list[tuple[IncidentKind, tuple[float, Finding]]]
     claims: int

@@ -122,6 +122,23 @@ def test_a_forest_alarm_needs_physical_evidence() -> None:
     assert dropped[0].anomaly_score > 0.5
 
 
+@pytest.mark.parametrize(
+    ("waits", "stays", "told"), [(0.35, True, True), (0.35, False, False), (0.1, True, False)]
+)
+def test_waiting_that_no_rule_describes_is_told_where_it_is_much_and_stays(
+    waits: float, stays: bool, told: bool
+) -> None:
+    """A tenth of the time is no matter for a guess, nor is an end of pressure that moves about."""
+    run = Run(leaf_spine())
+    run.ticks(100)
+    hosts = [PortId(f"h1-{n}", "nic") for n in range(4)]
+    run.alarms = dict.fromkeys(hosts, 0.9)
+    for tick in range(16):
+        end = PortId("leaf1", "u0" if stays or tick // 3 % 2 else "u1")
+        found = run.tick({"stall": dict.fromkeys(hosts, waits), "tx_use": {end: 0.62}}).open
+    assert [i.kind for i in found] == [IncidentKind.UNCLASSIFIED] * told
+
+
 @pytest.mark.parametrize("idle", [1.0, 0.02])
 def test_two_polls_are_enough_where_no_poll_was_ever_full(idle: float) -> None:
     """Polls longer than the bursts of a job are steady; shorter ones are full every iteration."""

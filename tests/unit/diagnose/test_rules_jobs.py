@@ -120,3 +120,15 @@ def test_a_queue_before_a_host_of_a_job_that_waits_for_another_is_no_trouble(
         use = {"tx_use": late["tx_use"] | slower["tx_use"]}
         found = run.tick(use | (queue if tick % 9 == 1 else {})).open
     assert [i.kind for i in found] == [IncidentKind.COLLECTIVE_STALL] * told
+
+
+def test_a_job_that_became_slower_as_the_fabric_had_trouble_does_not_wait_for_a_host() -> None:
+    """New traffic beside it congests for a while and slows it for longer, one host most."""
+    run = Run(leaf_spine(jobs=job_of()))
+    for tick in range(120):
+        run.tick(beat(None, tick, 6))
+    marks = {"ecn_marked_packets": {PortId("leaf0", "u0"): 9_000.0}}
+    found = [
+        run.tick(beat("h1-2", tick, 9) | (marks if tick < 12 else {})).open for tick in range(60)
+    ]
+    assert not any(found)
