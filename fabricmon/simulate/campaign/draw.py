@@ -94,11 +94,12 @@ def draw_benign(
 ) -> AnyEvent:
     """A change that operators make every day, and that harms nobody.
 
-    An all-to-all congests as it is; uplinks are not taken from it, nor where none is to `spare`.
+    An all-to-all congests as it is: uplinks are not taken from it, nor where none is to `spare`,
+    and what others send on top of it makes hosts wait for a third of their time.
     """
-    choices = ["stop", "volume", "compute", "load"]
-    if spare and all(job.collective != "all-to-all" for job in traffic.jobs):
-        choices.append("drain")
+    choices = ["stop", "volume", "compute"]
+    if all(job.collective != "all-to-all" for job in traffic.jobs):
+        choices += ["load", "drain"] if spare else ["load"]
     job = traffic.jobs[int(rng.integers(len(traffic.jobs)))].name
     when = {"at": at, "lasts": lasts}
     match str(rng.choice(choices)):
