@@ -56,7 +56,7 @@ class Lag:
     past    float[H]  the largest such lag before
     pace    float     traffic of the job now, as a share of its usual traffic: of its hosts, the
             median by what they usually send
-    lasting (low, high) of the pace of late, over the fewest polls that tell it; a job that stops
+    lasting (low, high) of the pace of late, over the polls that tell it first; a job that stops
             or starts passes through any pace in half as many
     lasts   int       the latest polls that `lasting` is taken over
     least   float     the lowest pace in the latest span of polls
@@ -170,8 +170,8 @@ class Beat:
             return None
         even = _even_span(learned)
         lately = _filled(self._recent(self._sent, 0, 2 * SPAN)) / np.where(works, usual, np.inf)
-        lasts, lasting = _lasting(even, lately, sends)
-        hosts = lately[-even:].mean(axis=0)
+        over, lasts, lasting = _lasting(even, lately, sends)
+        hosts = lately[-over:].mean(axis=0)
         return Lag(
             self.rows,
             self.cards,
@@ -190,13 +190,22 @@ class Beat:
 
 
 def _lasting(
-    span: int, share: NDArray[np.float64], usual: NDArray[np.float64]
-) -> tuple[int, tuple[float, float]]:
-    """Polls looked at of float[W,H], and the lowest and highest pace over `span` among them."""
-    more = max(min(span, SPAN // 2), 3)
-    parts = sliding_window_view(share[-span - more + 1 :], span, axis=0).mean(axis=-1)
-    late = [float(_quantile(part, usual)) for part in parts]
-    return span + more - 1, (min(late), max(late))
+    even: int, share: NDArray[np.float64], usual: NDArray[np.float64]
+) -> tuple[int, int, tuple[float, float]]:
+    """The lowest and highest pace over some polls of late, float[W,H], and how many were looked at.
+
+    As many polls as usually have an `even` pace; or more, of those over which it is lowest, for
+    iterations may have become longer. Then twice as many are looked at: what happens once, a pause
+    of the job, makes no such pace for so long.
+    """
+    found = []
+    for span in (even, *(more for more in (2 * even, 4 * even) if more <= SPAN)):
+        starts = span if span > even else max(min(span, SPAN // 2), 3)
+        looked = span + starts - 1
+        parts = sliding_window_view(share[-looked:], span, axis=0).mean(axis=-1)
+        late = [float(_quantile(part, usual)) for part in parts]
+        found.append((span, looked, (min(late), max(late))))
+    return min(found, key=lambda one: one[2][1])
 
 
 def _latest(true: NDArray[np.bool_]) -> int:

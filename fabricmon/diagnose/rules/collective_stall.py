@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
+from fabricmon.diagnose.past.levels import known_mean
 from fabricmon.diagnose.past.pace import SLOWER, SPAN
 from fabricmon.diagnose.raw import sent_lately
 from fabricmon.model.incident import Cause, Evidence, Finding, IncidentKind, Severity, Verdict
@@ -109,6 +110,7 @@ class CollectiveStall:
         order = np.argsort(-against, kind="stable")
         late, next_ = int(order[0]), int(order[1])
         clear = against[late] > margin * against[next_] and lag.lag[late] > beyond * known[late]
+        clear &= lag.lag[late] >= np.median(lag.lag)
         alone = lag.pace < _ALONE_PACE and lag.lag[late] > _ALONE * max(lag.lag[next_], _BEHIND)
         far = lag.pace < _ALONE_PACE and lag.lag[late] > _ALONE * max(known[late], _PART)
         if clear or alone:
@@ -122,7 +124,8 @@ class CollectiveStall:
         As far back as lag and pace look when the job became slower: what a fault did to them
         outlives it by so long, and what it still does to the job becomes usual. Where a host is
         known to be late, a queue that forms when all go on is no trouble of the fabric.
-        A job that fills a card waits for the card.
+        A job that fills a card waits for the card; and one whose ports wait more than they usually
+        do of late waits for them, though not more than ever: another job came back.
         """
         shape = view.shape
         peers = shape.peer[lag.cards]
@@ -133,6 +136,8 @@ class CollectiveStall:
         if full[lag.cards].any() or any(np.isin(lag.cards, u.full).any() for u in view.uneven):
             return True
         bad = (view.held > 0) | (view.memory.trouble > view.window.ticks - SPAN - lag.slow_for)
+        waits = known_mean(view.polls("stall", SPAN)) - view.level("stall", "usual")
+        bad |= waits >= view.config.stall
         own = np.isin(shape.beyond, shape.node[lag.cards])
         queues = shape.faces_host & (view.held <= 0) & ~own  # before others: who waits for it shows
         if late:

@@ -132,3 +132,31 @@ def test_a_job_that_became_slower_as_the_fabric_had_trouble_does_not_wait_for_a_
         run.tick(beat("h1-2", tick, 9) | (marks if tick < 12 else {})).open for tick in range(60)
     ]
     assert not any(found)
+
+
+def test_a_job_whose_iterations_no_longer_fit_the_polls_that_used_to_tell_its_pace() -> None:
+    """Two polls held one iteration; now five do, and two hold all of it or nothing."""
+    run = Run(leaf_spine(jobs=job_of()), interval_s=5.0)
+    hosts = [PortId(host, "nic") for host in job_of()[0].hosts]
+
+    def burst(tick: int, period: int) -> dict[str, dict[PortId, float]]:
+        return {"tx_use": dict.fromkeys(hosts, 0.8 if tick % period == 0 else 0.01)}
+
+    for tick in range(80):
+        assert not run.tick(burst(tick, 2)).open
+    for tick in range(30):
+        found = run.tick(burst(tick, 5)).open
+    assert [i.kind for i in found] == [IncidentKind.COLLECTIVE_STALL]
+
+
+@pytest.mark.parametrize(("waits", "told"), [(0.0, True), (0.2, False)])
+def test_a_job_that_waits_for_its_ports_again_as_it_once_did_waits_for_no_host(
+    waits: float, told: bool
+) -> None:
+    """Another job stood still for a while; it comes back, and so does what it makes others wait."""
+    run = Run(leaf_spine(jobs=job_of()), interval_s=10.0)
+    hosts = [PortId(host, "nic") for host in job_of()[0].hosts]
+    run.ticks(24, {"stall": dict.fromkeys(hosts, 0.3)})
+    run.ticks(80)
+    slow = {"tx_use": dict.fromkeys(hosts, 0.2), "stall": dict.fromkeys(hosts, waits)}
+    assert bool(run.ticks(12, slow).open) is told
