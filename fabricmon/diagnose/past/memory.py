@@ -101,8 +101,9 @@ class Memory:
 
     onset    int64[N]  tick at which the port began to be held back, a huge number if it is not
     latched  bool[N]   paused, then silent: with frame counters only, a pause that never ended
-    trouble  int64[N]  latest tick at which the port was held back, lost, erred or had a queue
-                       that stood as never before; a huge negative number if there was none
+    trouble  int64[N]  latest tick at which the port was held back, lost, erred, had a queue that
+                       stood as never before, or carried what its rail's or plane's others used
+                       to; a huge negative number if there was none
     """
 
     def __init__(self) -> None:
@@ -163,6 +164,8 @@ class Memory:
         sent = np.nan_to_num(view.frame.rate_of("tx_packets"))
         past = np.nan_to_num(view.levels.high("resent"))
         bad |= again > np.fmax(view.config.loss * sent, 2 * past)
+        for one in view.uneven:
+            bad[one.full] = True
         self.trouble[bad] = view.window.ticks
 
     def _latch(self, view: FabricView) -> None:
