@@ -60,9 +60,7 @@ class Unclassified:
         errors = np.nan_to_num(levels.now("errors")) > 2 * np.nan_to_num(levels.high("errors"))
         evident: np.ndarray = drops | errors
         if not view.scores.learning and levels.ticks >= PAST:
-            evident |= (
-                view.held >= CLEAR
-            )  # before that, what a port is held back usually is not known
+            evident |= view.held >= CLEAR  # before that, nobody knows what a port usually waits
         return evident
 
     def _finding(
