@@ -70,8 +70,8 @@ class Track:
         self._kinds: defaultdict[tuple[IncidentKind, str], float] = defaultdict(float)
         self._weight: defaultdict[tuple[IncidentKind, str, str], float] = defaultdict(float)
         self._named: dict[tuple[str, str], Cause] = {}
-        self._leading: dict[tuple[str, str], Cause] = {}
-        self._led: defaultdict[tuple[str, str], int] = defaultdict(int)
+        self._leading: defaultdict[tuple[str, str], int] = defaultdict(int)
+        """Claims that named each place first."""
         self._latest: dict[IncidentKind, Finding] = {}
         self._hardest: dict[IncidentKind, tuple[float, Finding]] = {}
         self._risen = np.zeros(0, np.float32)
@@ -102,8 +102,7 @@ class Track:
             self._weight[finding.kind, *place] += finding.confidence * 0.5**rank
             self._named.setdefault(place, cause)
             if rank == 0:
-                self._leading.setdefault(place, cause)
-                self._led[place] += 1
+                self._leading[place] += 1
         self._latest[finding.kind] = finding
         held = sum(victim.stall_ratio for victim in finding.victims)
         if held >= self._hardest.get(finding.kind, (0.0,))[0]:
@@ -124,7 +123,6 @@ class Track:
             list(self._weight.items()),
             list(self._named.items()),
             list(self._leading.items()),
-            list(self._led.items()),
             [(kind, replace(finding, rows=())) for kind, finding in self._latest.items()],
             [(k, (held, replace(f, rows=()))) for k, (held, f) in self._hardest.items()],
             self._claims,
@@ -147,8 +145,8 @@ class Track:
         track.rows = frozenset(row for row in rows if row is not None)
         track._kinds.update(written.kinds)
         track._weight.update(written.weight)
-        track._named, track._leading = dict(written.named), dict(written.leading)
-        track._led.update(written.led)
+        track._named = dict(written.named)
+        track._leading.update(written.leading)
         track._latest, track._hardest = dict(written.latest), dict(written.hardest)
         track._sure.update(written.sure)
         track._times.update(written.times)
@@ -200,13 +198,13 @@ class Track:
     @property
     def wanders(self) -> bool:
         """Whether one port is named at one tick and another one at the next."""
-        return max(self._led.values(), default=self._claims) < _STAYS * self._claims
+        return max(self._leading.values(), default=self._claims) < _STAYS * self._claims
 
     def shares_cause(self, finding: Finding) -> bool:
         """Whether the finding's first cause is one that led here; two without a cause are alike."""
         if not finding.causes:
             return not self._named
-        return any(same_place(finding.causes[0], known) for known in self._leading.values())
+        return any(same_place(finding.causes[0], self._named[place]) for place in self._leading)
 
     def touches(self, finding: Finding) -> bool:
         """Whether the finding's cause, or a port behind it, is part of this trouble."""

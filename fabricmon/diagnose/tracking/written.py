@@ -23,8 +23,7 @@ class Written:
     kinds: list[tuple[tuple[IncidentKind, str], float]]
     weight: list[tuple[tuple[IncidentKind, str, str], float]]
     named: list[tuple[tuple[str, str], Cause]]
-    leading: list[tuple[tuple[str, str], Cause]]
-    led: list[tuple[tuple[str, str], int]]
+    leading: list[tuple[tuple[str, str], int]]
     latest: list[tuple[IncidentKind, Finding]]
     hardest: list[tuple[IncidentKind, tuple[float, Finding]]]
     claims: int
