@@ -177,6 +177,7 @@ def _rows(group: str, runs: list[Run]) -> Iterator[dict[str, Any]]:
         yield _row(f"{group}: {kind} recall", recall, "share", "", None)
         yield _row(f"{group}: {kind} kind", right, "share", "", None)
         yield _row(f"{group}: {kind} cause", own["cause_top1"], "share", "", None)
+        yield _row(f"{group}: {kind} victims", own["victim_jaccard"], "share", "", None)
         for name in ("median", "p95"):
             yield _row(f"{group}: {kind} {name}", own["delay_polls"][name], "polls", "", None)
 
@@ -189,8 +190,12 @@ def _grouped(runs: Iterable[Run | None]) -> dict[str, list[Run]]:
     return groups
 
 
+def _pooled(groups: dict[str, list[Run]]) -> list[Run]:
+    return [run for runs in groups.values() for run in runs]
+
+
 def run() -> Iterator[dict[str, Any]]:
-    """What a tick costs, quality per group, belief in confidence, false alarms on healthy days."""
+    """What a tick costs, quality per group and of all, belief, false alarms on healthy days."""
     yield from _speed()
     with ProcessPoolExecutor() as pool:
         days = pool.map(play, _healthy())  # begun first: the longest of all
@@ -199,11 +204,13 @@ def run() -> Iterator[dict[str, Any]]:
             yield from _rows(group, runs)
         for group, runs in double.items():
             yield from _rows(f"two faults, {group}", runs)
-        yield from _belief([run for runs in (*single.values(), *double.values()) for run in runs])
+        yield from _rows("one fault", _pooled(single))
+        yield from _rows("two faults", _pooled(double))
+        yield from _belief([*_pooled(single), *_pooled(double)])
         healthy = _grouped(days)
     for group, runs in healthy.items():
         yield from _false_alarms(f"healthy, {group}", runs)
-    yield from _false_alarms("healthy", [run for runs in healthy.values() for run in runs])
+    yield from _false_alarms("healthy", _pooled(healthy))
 
 
 def _false_alarms(group: str, runs: list[Run]) -> Iterator[dict[str, Any]]:

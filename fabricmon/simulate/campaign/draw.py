@@ -95,7 +95,7 @@ def draw_benign(
     """A change that operators make every day, and that harms nobody.
 
     An all-to-all congests as it is: uplinks are not taken from it, nor where none is to `spare`,
-    and what others send on top of it makes hosts wait for a third of their time.
+    and what others send on top of it makes hosts wait that never did.
     """
     choices = ["stop", "volume", "compute"]
     if all(job.collective != "all-to-all" for job in traffic.jobs):
