@@ -62,17 +62,25 @@ def derive(rates: Rates) -> Ratios:
     own = rates.lossless if len(rates.lossless) else slice(None)
 
     queue_stall = _share(rates.queue("rx_pfc_ns") / np.float32(1e9))
-    stall = _measured_stall(rates, octets, queue_stall[own])
+    waits = _waiting_time(rates, octets)
+    stall = np.where(np.isnan(waits), _largest(queue_stall[own]), waits)
     guess, high = _paused_by_frames(rates, "rx_pfc_frames", "rx_pause_frames", tx_use)
     estimated = np.isnan(stall) & ~np.isnan(guess)
-    low = np.where(estimated, np.float32(0), stall)
+    if (rates.port("rx_pause_frames") > 0).any():  # time paused by PFC leaves out global pauses
+        coarse, _ = _paused(rates, rates.port("rx_pause_frames"), tx_use)
+        estimated |= np.isnan(waits) & (coarse > stall)
+    low = np.where(estimated, np.nan_to_num(stall), stall)
 
     queue_press = _share(rates.queue("tx_pfc_ns") / np.float32(1e9))
     press = _largest(queue_press[own])
     pressed, _ = _paused_by_frames(rates, "tx_pfc_frames", "tx_pause_frames", rx_use)
+    press = np.where(np.isnan(press), pressed, press)
+    if (rates.port("tx_pause_frames") > 0).any():
+        coarse, _ = _paused(rates, rates.port("tx_pause_frames"), rx_use)
+        press = np.fmax(press, coarse)
     return Ratios(
         stall=np.where(estimated, guess, stall),
-        press=np.where(np.isnan(press), pressed, press),
+        press=press,
         tx_use=tx_use,
         rx_use=rx_use,
         estimated=estimated,
@@ -83,17 +91,14 @@ def derive(rates: Rates) -> Ratios:
     )
 
 
-def _measured_stall(
-    rates: Rates, octets: NDArray[np.float32], paused: NDArray[np.float32]
-) -> NDArray[np.float32]:
-    """float32[N]: from time, the most direct source first; NaN where no source gives time."""
-    stall = _share(rates.port("tx_wait_ns") / np.float32(1e9))
-    ticks = rates.port("tx_wait_ticks") * rates.tick_bytes.astype(np.float32) / octets
-    for other in (_share(ticks), _largest(paused)):
-        unknown = np.isnan(stall)
-        if unknown.any():
-            stall = np.where(unknown, other, stall)
-    return stall
+def _waiting_time(rates: Rates, octets: NDArray[np.float32]) -> NDArray[np.float32]:
+    """float32[N]: share of time in which what was there to send could not be, for any reason."""
+    waits = _share(rates.port("tx_wait_ns") / np.float32(1e9))
+    unknown = np.isnan(waits)
+    if unknown.any():
+        ticks = rates.port("tx_wait_ticks") * rates.tick_bytes.astype(np.float32) / octets
+        waits = np.where(unknown, _share(ticks), waits)
+    return waits
 
 
 def _paused_by_frames(
@@ -102,7 +107,13 @@ def _paused_by_frames(
     """float32[N] twice: the share of time these frames paused, and the most they can have."""
     queues = rates.queue(per_queue)
     own = rates.lossless if len(rates.lossless) else slice(None)
-    frames = np.fmax(_largest(queues[own]), rates.port(per_port))
+    return _paused(rates, np.fmax(_largest(queues[own]), rates.port(per_port)), use)
+
+
+def _paused(
+    rates: Rates, frames: NDArray[np.float32], use: NDArray[np.float32]
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """The same of so many frames a second."""
     longest = (PAUSE_BITS / rates.speed_bps).astype(np.float32)
     idle = np.float32(1) - np.nan_to_num(use, nan=0.0)
     high = np.minimum(frames * longest, idle)

@@ -52,6 +52,23 @@ def test_paused_time_is_the_stall_of_a_roce_port() -> None:
     assert ratios.queue_stall[0].tolist() == pytest.approx([0.2, 0.3])
 
 
+def test_time_paused_by_pfc_leaves_out_global_pauses() -> None:
+    """A port that counts PFC time and is stopped by 802.3x is held back, by an estimate."""
+    columns = [column("rx_pfc_ns", queue=3), column("tx_pfc_ns", queue=3)]
+    longest = 512 * 65535 / 100e9
+    both = [*columns, "rx_pause_frames", "tx_pause_frames"]
+    ratios = _ratios(both, [0.1e9, 0.1e9, 0.9 / longest, 0.9 / longest])
+    assert ratios.estimated[0]
+    assert 0.1 < ratios.stall[0] < ratios.stall_high[0]
+    assert ratios.stall_low[0] == pytest.approx(0.1)
+    assert ratios.press[0] > 0.1
+    few = _ratios(both, [0.1e9, 0.1e9, 1.0, 1.0])
+    assert not few.estimated[0]
+    assert few.stall[0] == few.press[0] == pytest.approx(0.1)
+    waits = _ratios(["tx_wait_ns", "rx_pause_frames"], [0.1e9, 0.9 / longest])
+    assert waits.stall[0] == pytest.approx(0.1), "waiting time counts whatever the reason"
+
+
 def test_waiting_time_goes_before_paused_time() -> None:
     """A pause that does not bite is no stall."""
     ratios = _ratios(["tx_wait_ns", column("rx_pfc_ns", queue=3)], [0.0, 0.9e9])
