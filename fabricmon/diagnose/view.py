@@ -14,7 +14,7 @@ from fabricmon.diagnose.fabric.plateau import STANDS, plateaus
 from fabricmon.diagnose.fabric.rails import Uneven, uneven
 from fabricmon.diagnose.fabric.unread import presumed
 from fabricmon.diagnose.past.levels import BLOCK, PAST, Levels
-from fabricmon.diagnose.past.memory import Memory
+from fabricmon.diagnose.past.memory import STILL, Memory
 from fabricmon.diagnose.past.pace import Lag, Pace
 from fabricmon.model.frame import PAUSE_BITS
 from fabricmon.model.incident import Cause, Evidence, Victim
@@ -167,7 +167,23 @@ class FabricView:
         """How much more each egress is held back than ever before; 0 where it is not."""
         rise = self.stall - np.float32(1.3) * self.stall_past
         rise = np.where((rise >= self.config.stall) & self.lasting, rise, np.float32(0))
-        return np.where(self.memory.latched, np.float32(1), rise)
+        return np.where(self.latched, np.float32(1), rise)
+
+    @cached_property
+    def latched(self) -> NDArray[np.bool_]:
+        """bool[N]: paused, then silent, where pauses are only counted (`Memory.latched`).
+
+        And hosts that fell silent before a switch that is stopped on its way to others: the one
+        pause that stops a host for good hides among those of any iteration.
+        """
+        latched, shape = self.memory.latched, self.shape
+        ways = latched & ~shape.faces_host & ~shape.host_port
+        if not ways.any():
+            return latched
+        stopped = np.bincount(shape.node, ways, len(shape.is_host)) > 0
+        host = shape.host_port & (shape.beyond >= 0) & self.frame.ratios.estimated
+        silent = (self.window.now("tx_use") <= STILL) & (self.usual_use > _USED)
+        return latched | (host & stopped[shape.beyond] & silent)
 
     @cached_property
     def lasting(self) -> NDArray[np.bool_]:
@@ -187,7 +203,7 @@ class FabricView:
         least = np.fmin.reduce(self.window.past("stall", 2), axis=0)
         told = self.shape.at_peer(np.fmin.reduce(self.window.past("press", 2), axis=0))
         share = np.where(np.isnan(least), told, least)
-        return np.where(self.memory.latched, np.float32(1), np.nan_to_num(share))
+        return np.where(self.latched, np.float32(1), np.nan_to_num(share))
 
     @cached_property
     def pause_in(self) -> NDArray[np.float32]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fabricmon.diagnose.fabric.graph import SinkKind
-from fabricmon.diagnose.past.levels import TRACKED, known_mean
+from fabricmon.diagnose.past.levels import PAST, TRACKED, known_mean
 from fabricmon.model.ports import PortRole
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ _MOST_OF = 0.5
 """Share of what its siblings lost that a way must gain to have taken it over."""
 _EMPTIER = 0.5
 """A way that kept less than this of what the slowest sender below it kept was left, not slowed."""
+_HALF = 0.5
+"""Siblings that all send less than this of a line rate leave most of their room to a full way."""
 _KNOWN = 0.75
 """Share of a span's polls that must be known."""
 _USED = 0.02
@@ -56,14 +58,34 @@ class Group:
 
 
 def _newly_full(view: FabricView) -> NDArray[np.bool_]:
-    """bool[N]: ways at line rate, far above their past, with somebody waiting; not held."""
+    """bool[N]: ways at line rate, far above their past, with somebody waiting.
+
+    Whether something further on holds them back as well says little: it leaves them at line rate.
+    """
     busy = view.config.busy
     never = view.level("tx_use_poll", "high") < busy  # polls that even out bursts: two are enough
     full = known_mean(view.polls("tx_use", _FULL)) >= busy
     full |= (view.polls("tx_use", 2).min(axis=0) >= busy) & never
-    full &= (view.shape.parallel >= 0) & (view.held <= 0)
+    full |= _alone_full(view) & never
+    full &= view.shape.parallel >= 0
     full &= view.use - view.usual_use >= _RISE  # a port without a past says nothing
     return full & view.waited_for
+
+
+def _alone_full(view: FabricView) -> NDArray[np.bool_]:
+    """bool[N]: ways up at line rate by now while every sibling sends less than half as much.
+
+    No burst does that: one poll is enough, once it is known what a poll ever shows. What fills a
+    way down came up first.
+    """
+    if view.levels.ticks < PAST:
+        return np.zeros(view.frame.n_ports, np.bool_)
+    now = view.polls("tx_use", 1)[-1]
+    way = (view.shape.parallel >= 0) & (view.shape.role == PortRole.UP)
+    group = np.where(way, view.shape.parallel, 0)
+    some = np.bincount(group, way & ~(now < _HALF * view.config.busy))[group]
+    full: NDArray[np.bool_] = way & (now >= view.config.busy) & (some == 1)
+    return full
 
 
 def _took_over(view: FabricView) -> NDArray[np.bool_]:

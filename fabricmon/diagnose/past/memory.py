@@ -20,7 +20,7 @@ _BRIEF = 3
 """Polls that a link may be down and still has bounced; for longer is somebody's work."""
 _RESTS = 10 * RECENT
 """Polls for which a port that rested by itself may do so again: it proves nothing of its link."""
-_STILL = 1e-4
+STILL = 1e-4
 _FRAMES = np.float32(20_000)
 """Bytes: a queue of a few frames is on its way, not stuck."""
 _NEAR = 4
@@ -175,7 +175,7 @@ class Memory:
         past = np.nan_to_num(view.levels.high("rx_pause"))
         told = (surge > 3 * past + 10).any(axis=0)
         was_used = (np.nan_to_num(view.usual_use) > 0.02) | (surge > 3 * past + 10).all(axis=0)
-        silent = sent <= _STILL
+        silent = sent <= STILL
         estimated = view.frame.ratios.estimated
         told = told | self._stuck(view)
         up = view.frame.gauges.get("oper_up")
@@ -187,7 +187,7 @@ class Memory:
         """bool[N]: two polls without a byte sent, and more than ever stands in the queue."""
         past = np.fmax(np.nan_to_num(view.levels.high("depth")), _FRAMES)
         stands = np.all(view.window.past("depth", 2) > past, axis=0)
-        stuck: NDArray[np.bool_] = stands & np.all(view.window.past("tx_use", 2) <= _STILL, axis=0)
+        stuck: NDArray[np.bool_] = stands & np.all(view.window.past("tx_use", 2) <= STILL, axis=0)
         return stuck
 
     def _count_breaks(self, view: FabricView) -> None:
@@ -242,7 +242,7 @@ class Memory:
     def _quiet(view: FabricView) -> NDArray[np.bool_]:
         """bool[N]: nothing either way on a link that is used."""
         now = view.window.now
-        none = (now("tx_use") <= _STILL) & (now("rx_use") <= _STILL)
+        none = (now("tx_use") <= STILL) & (now("rx_use") <= STILL)
         quiet: NDArray[np.bool_] = none & (np.nan_to_num(view.usual_use) > 0.05)
         return quiet
 

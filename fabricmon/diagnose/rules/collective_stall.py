@@ -185,9 +185,14 @@ def _only_queues(view: FabricView) -> NDArray[np.bool_]:
 
 
 def _stopped(lag: Lag) -> bool:
-    """Whether the job stood still for long, or does now: a host that is late lets it go on."""
+    """Whether the job stood still for long, or does now: a host that is late lets it go on.
+
+    What others send from the hosts of a job that stopped is not alike.
+    """
     together = np.median(lag.shares[-SPAN // 2 :, lag.usual > 0], axis=1)
-    return lag.least < _STOPPED or bool((together < _STOPPED).all())
+    high = lag.lasting[1]
+    others = high < _GOES_ON and lag.even >= _EVEN * high
+    return lag.least < _STOPPED or others or bool((together < _STOPPED).all())
 
 
 def _pace_shown(view: FabricView, job: str, lag: Lag, host: int) -> Evidence:

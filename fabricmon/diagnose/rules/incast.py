@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 _MORE = 1.15
 """Times what it ever carried over some iterations, or carries usually: a port that fills."""
+_MANY = 1.0
+"""Held time, in ports, of a crowd that is no beat of two jobs, which a short past may not have."""
 _LITTLE = 0.002
 """Share of a poll from which a way waited at all."""
 _FEW = 0.25
@@ -65,13 +67,22 @@ class Incast:
                 continue
             crowd = (sink.mass >= CROWD and _fills(view, row)) or _stands(view, row)
             if view.use[row] >= view.config.busy or (crowd and known):
-                found.append(self._finding(view, row, (sink.row, *map(int, sink.victims))))
+                behind = (sink.row, *map(int, sink.victims))
+                sure = view.levels.ticks >= PAST or sink.mass >= _MANY or _stands(view, row)
+                found.append(self._finding(view, row, behind, crowd=crowd and sure))
         told = {finding.rows[0] for finding in found}
-        return [*found, *(self._finding(view, r, ()) for r in _absorbed(view) if r not in told)]
+        absorbed = [row for row in _absorbed(view) if row not in told]
+        return [*found, *(self._finding(view, row, (), crowd=True) for row in absorbed)]
 
-    def _finding(self, view: FabricView, row: int, behind: tuple[int, ...]) -> Finding:
-        """`behind`: the end of pressure, and who is held back through it."""
-        full = float(view.use[row]) >= view.config.busy
+    def _finding(
+        self, view: FabricView, row: int, behind: tuple[int, ...], *, crowd: bool
+    ) -> Finding:
+        """`behind`: the end of pressure, and who is held back through it.
+
+        One collective that is a little worse for once fills a port before which few wait.
+        """
+        use = view.polls("tx_use", 1)[-1]  # who waits has waited for longer
+        full = float(np.fmax(use, view.use)[row]) >= view.config.busy and crowd
         drops = float(np.nan_to_num(view.levels.now("drops")[row]))
         evidence = [view.evidence(row, "tx_use", "below 0.9, or nobody waiting for it")]
         evidence += [

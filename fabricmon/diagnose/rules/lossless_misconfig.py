@@ -31,6 +31,8 @@ _BUSIER = 0.1
 """Rise in use from which a port that is not full may still be where a queue stands."""
 _STRAY = 0.02
 """Share of bytes outside the lossless class that a fabric made for it does not exceed."""
+_FEWEST = 0.25
+"""Share of the ports in use that need not see what strays from one host, small as a fabric is."""
 _UNHEARD = 0.05
 """Share of time that a port must have been asked to wait to be judged by whether it did."""
 _SHOWN = 6
@@ -254,8 +256,8 @@ class LosslessMisconfig:
             return
         for row in speaks[:16]:
             cause = view.cause(int(row), 0.85)
-            rows = np.array([row], np.intp)
-            yield self._finding(view, "global-pause", cause, [int(row)], rows)
+            ends = np.array([row, view.shape.peer[row]], np.intp)  # either may be held by them
+            yield self._finding(view, "global-pause", cause, [int(row)], ends[ends >= 0])
 
     def _wrong_priority(self, view: FabricView, lossless: Lossless) -> Iterable[Finding]:
         """A host that sends outside the lossless class although the others do not."""
@@ -265,12 +267,14 @@ class LosslessMisconfig:
         whole = np.nansum(by_queue, axis=1)
         outside = 1 - np.nansum(by_queue[:, lossless.queues], axis=1) / np.fmax(whole, 1.0)
         used = whole * 8 > 0.03 * view.table.speed_bps
-        if not used.any() or float(np.median(outside[used])) > _STRAY:
+        if not used.any() or float(np.quantile(outside[used], _FEWEST)) > _STRAY:
             return  # this fabric sends other classes all the time
         rows = self._strays(view, lossless, used, outside)
         if rows is not None:
             cause = view.cause(int(rows[0]), 0.85)
             shown = [int(row) for row in rows[:_SHOWN]]
+            crossed = [sink.row for sink in view.sinks if outside[sink.row] > _STRAY]
+            rows = np.array(list(dict.fromkeys((*rows.tolist(), *crossed))), np.intp)
             finding = self._finding(view, "wrong-priority", cause, shown, rows)
             seen = [row for row in shown if outside[row] > _STRAY and whole[row] > 0]
             strays = tuple(_stray(view, row, outside) for row in seen)

@@ -51,7 +51,7 @@ class Oversubscription:
             return found
         told = {group.device for group in full}
         crowded = [group for group in crowded_groups(view) if group.device not in told]
-        return [*found, *(self._finding(view, group, _CROWDED) for group in crowded)]
+        return [*found, *(self._finding(view, group, _sure(view, group)) for group in crowded)]
 
     def _finding(self, view: FabricView, group: Group, confidence: float) -> Finding:
         victims = view.behind_all(group.rows)
@@ -67,6 +67,13 @@ class Oversubscription:
             self.advice,
             rows=(*map(int, group.rows), *map(int, np.setdiff1d(victims, group.rows))),
         )
+
+
+def _sure(view: FabricView, group: Group) -> float:
+    """Confidence in a crowded group: every way of it may be full by now, as never in a poll."""
+    now, high = view.polls("tx_use", 1)[-1, group.rows], view.level("tx_use_poll", "high")
+    full = (now >= view.config.busy) & (high[group.rows] < view.config.busy)
+    return _FULL if full.all() else _CROWDED
 
 
 RULE = Oversubscription

@@ -168,7 +168,7 @@ class Track:
     def _hold(self, finding: Finding, view: FabricView) -> None:
         """Add up every port's stall: one that is named now and then is judged by its mean."""
         self._grow(view.frame.n_ports)
-        stall = np.where(view.memory.latched, np.float32(1), np.nan_to_num(view.stall))
+        stall = np.where(view.latched, np.float32(1), np.nan_to_num(view.stall))
         self._stalled += stall
         self._risen += stall - np.nan_to_num(view.stall_past)
         rows = [view.table.row(PortId(v.device, v.port)) for v in finding.victims]
