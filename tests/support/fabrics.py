@@ -47,6 +47,8 @@ PORT_COUNTERS = (
     "link_downed",
     "retransmits",
     "out_of_sequence",
+    "rx_pause_frames",
+    "tx_pause_frames",
 )
 QUEUE_COUNTERS = (
     "rx_pfc_frames",

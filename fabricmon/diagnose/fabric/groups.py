@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fabricmon.diagnose.fabric.graph import SinkKind
+from fabricmon.diagnose.fabric.plateau import STANDS
 from fabricmon.diagnose.past.levels import PAST, TRACKED, known_mean
 from fabricmon.model.ports import PortRole
 
@@ -31,6 +32,8 @@ _HALF = 0.5
 _KNOWN = 0.75
 """Share of a span's polls that must be known."""
 _USED = 0.02
+_LESS, _FAR_MORE, _MOVED = 0.6, 1.3, 1.1
+"""Times what siblings usually carry, what a way ever did, and what all of them usually do."""
 CROWD = 0.3
 """Held time, in ports, behind what is not seen full: polls may be longer than bursts."""
 _MORE = 1.15
@@ -121,6 +124,27 @@ def _took_over(view: FabricView) -> NDArray[np.bool_]:
     return more & room & np.isin(shape.parallel, groups)
 
 
+def _drawn(view: FabricView) -> NDArray[np.bool_]:
+    """bool[N]: ways up in which a marked queue stands, by what their siblings used to carry.
+
+    Where polls even out bursts, the way is never seen full, nor need its siblings be empty. Moved
+    and not added: all of them together carry no more than usual.
+    """
+    shape = view.shape
+    up = (shape.parallel >= 0) & (shape.role == PortRole.UP)
+    stands = up & (view.queue >= STANDS) & (view.marks >= STANDS)
+    stands &= (view.held <= 0) & ~_rerouted(view)
+    if view.levels.ticks < PAST or not stands.any():
+        return np.zeros(len(stands), np.bool_)
+    group = np.where(up, shape.parallel, 0)
+    both = (np.where(up, values, 0) for values in (view.use, view.usual_use))
+    now, usual = (np.bincount(group, values)[group] for values in both)
+    fewer = now - view.use < _LESS * (usual - view.usual_use)
+    more = view.use >= _FAR_MORE * view.level("tx_use", "high")
+    drawn: NDArray[np.bool_] = stands & fewer & more & (now <= _MOVED * usual)
+    return drawn
+
+
 def _inherits(view: FabricView, left: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """bool[N]: gained most of what its siblings lost, held back further on or not."""
     gain = np.nan_to_num(view.use - view.usual_use)
@@ -191,7 +215,7 @@ def full_groups(view: FabricView) -> list[Group]:
     """Groups in which a way is newly full, or took over what its siblings carried."""
     shape = view.shape
     full = _newly_full(view)
-    taken = _took_over(view)
+    taken = _took_over(view) | _drawn(view)
     broke = _broke_lately(view)
     found = []
     for number in np.unique(shape.parallel[full | taken]):

@@ -190,8 +190,8 @@ def _stopped(lag: Lag) -> bool:
     What others send from the hosts of a job that stopped is not alike.
     """
     together = np.median(lag.shares[-SPAN // 2 :, lag.usual > 0], axis=1)
-    high = lag.lasting[1]
-    others = high < _GOES_ON and lag.even >= _EVEN * high
+    low = lag.lasting[0]
+    others = low < _GOES_ON and lag.even >= _EVEN * low
     return lag.least < _STOPPED or others or bool((together < _STOPPED).all())
 
 

@@ -48,6 +48,23 @@ def test_a_cycle_without_progress_is_a_deadlock_and_one_that_moves_is_not() -> N
     assert IncidentKind.PFC_DEADLOCK not in kinds
 
 
+def test_hosts_that_fall_silent_before_a_deadlock_are_its_victims() -> None:
+    """Where pauses are only counted, the one that stops a host for good is one among many."""
+    cycle = [
+        PortId("leaf0", "u0"),
+        PortId("spine0", "p1"),
+        PortId("leaf1", "u1"),
+        PortId("spine1", "p0"),
+    ]
+    hosts = [PortId(f"h{leaf}-{n}", "nic") for leaf in (0, 1) for n in range(4)]
+    run = calm(leaf_spine(leaves=3), frames_only=True)
+    surge = {"rx_pfc_frames": dict.fromkeys(cycle, 5000.0), "stall": dict.fromkeys(cycle, 0.6)}
+    run.tick(surge)
+    found = only(run, {"tx_use": dict.fromkeys([*cycle, *hosts], 0.0)})
+    assert found.kind is IncidentKind.PFC_DEADLOCK
+    assert {(v.device, v.port) for v in found.victims} == {*cycle, *hosts}
+
+
 def test_evenly_full_uplinks_are_oversubscription_of_their_device() -> None:
     """All ways full: the device; the cause has no port."""
     ways = [PortId("leaf1", "u0"), PortId("leaf1", "u1")]

@@ -92,6 +92,16 @@ def test_what_goes_on_at_the_hosts_of_a_job_that_stopped_is_no_stall() -> None:
     assert not any(run.tick({"tx_use": some}).open for _ in range(60))
 
 
+def test_what_others_send_from_the_hosts_of_a_job_that_stopped_names_none_of_them() -> None:
+    """Polls longer than iterations; a rank that sends little by itself shows others the most."""
+    hosts = [PortId(host, "nic") for host in job_of()[0].hosts]
+    usual = dict(zip(hosts, (0.4, 0.4, 0.4, 0.2, 0.2, 0.2, 0.2, 0.1), strict=True))
+    left = dict(zip(hosts, (0.02, 0.03, 0.04, 0.03, 0.025, 0.02, 0.04, 0.03), strict=True))
+    run = Run(leaf_spine(jobs=job_of()))
+    run.ticks(60, {"tx_use": usual})
+    assert not any(run.tick({"tx_use": left}).open for _ in range(24))
+
+
 @pytest.mark.parametrize(("pace", "told"), [(0.5, True), (0.7, False)])
 def test_a_job_whose_iterations_take_far_longer_stalls_though_no_host_is_last(
     pace: float, told: bool

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from fabricmon.model.incident import Incident
 
 SINK, FEED = PortId("leaf0", "d0"), PortId("spine0", "p0")
+HOST = PortId("h0-0", "nic")
 INCAST = {
     "tx_use": {SINK: 1.0, FEED: 0.5},
     "stall": {FEED: 0.5, PortId("leaf1", "u0"): 0.6, PortId("leaf2", "u0"): 0.6},
@@ -152,3 +153,35 @@ def test_what_a_dropping_port_is_set_to_is_evidence() -> None:
     assert evidence[*SINK, "headroom_bytes"] == (19_000, "bytes in queue 3")
     assert evidence[*SINK, "xoff_bytes"] == (36_352, "bytes in queue 3")
     assert evidence[*SINK, "no_drop"] == (1, "bool in queue 3")
+
+
+def test_who_waits_behind_a_port_that_global_pauses_stop_is_a_victim() -> None:
+    """Whichever end of the cable the pauses are told of, one of them is held."""
+    held = [SINK, FEED, PortId("leaf1", "u0")]
+    for loud in ({"rx_pause_frames": {SINK: 500.0}}, {"tx_pause_frames": {HOST: 500.0}}):
+        values = {"tx_use": {SINK: 0.1}, "stall": dict.fromkeys(held, 0.6), **loud}
+        found = only(calm(leaf_spine(intent=ROCE)), values)
+        assert (found.kind, found.reason) == (IncidentKind.LOSSLESS_MISCONFIG, "global-pause")
+        assert {(v.device, v.port) for v in found.victims} == set(held)
+
+
+def test_a_wrong_priority_that_crosses_most_of_a_small_fabric_is_found_with_who_waits() -> None:
+    """Who waits for a port that the stray packets cross waits for them too."""
+    crossed = [PortId("leaf1", f"u{n}") for n in (0, 1)] + [
+        PortId(f"spine{n}", "p0") for n in (0, 1)
+    ]
+    crossed += [SINK, *(PortId("leaf0", f"d{n}") for n in (1, 2, 3))]
+    crossed += [PortId("leaf2", f"d{n}") for n in range(4)]
+    crossed += [PortId(f"spine{n}", "p2") for n in (0, 1)]
+    whole = 0.4 * 100e9 / 8
+    stray = dict.fromkeys(crossed, 0.1 * whole)
+    values = {
+        "queue_tx_bytes": {PortId("h1-0", "nic"): 0.1 * whole},
+        "queue_tx_bytes:0": {PortId("h1-0", "nic"): 0.9 * whole, **stray},
+        **INCAST,
+    }
+    silent = {f"h{leaf}-{n}": 0.0 for leaf in range(3) for n in range(4) if (leaf, n) != (1, 0)}
+    values["queue_tx_bytes"] |= {PortId(name, "nic"): 0.0 for name in silent}
+    found = only(calm(leaf_spine(intent=Intent((3,))), queues=(3, 0)), values)
+    assert (found.kind, found.reason) == (IncidentKind.LOSSLESS_MISCONFIG, "wrong-priority")
+    assert {(v.device, v.port) for v in found.victims} == set(INCAST["stall"])

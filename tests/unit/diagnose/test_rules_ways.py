@@ -252,3 +252,51 @@ def test_a_way_of_a_job_with_bursts_is_left_after_three_polls_and_not_after_two(
         run.tick({"tx_use": dict.fromkeys(ways, (0.8, 0.1)[poll % 2])})
     assert not run.ticks(2, moved).open
     assert [i.kind for i in run.ticks(2, moved).open] == [IncidentKind.PATH_IMBALANCE]
+
+
+@pytest.mark.parametrize("moved", [True, False])
+def test_a_marked_queue_in_a_way_that_drew_its_siblings_traffic_is_an_imbalance(
+    moved: bool,
+) -> None:
+    """Polls that even out bursts show it neither full nor its sibling empty; nobody waits yet.
+
+    What came on top, and left the sibling as it was, was not moved.
+    """
+    way, sibling = PortId("leaf1", "u0"), PortId("leaf1", "u1")
+    values = {
+        "tx_use": {way: 0.6, sibling: 0.15 if moved else 0.4},
+        "queue_depth_bytes": {way: 250_000.0},
+        "ecn_marked_packets": {way: 500_000.0},
+    }
+    found = calm(leaf_spine(), 100).ticks(3, values).open
+    causes = [(i.cause.device, i.cause.port) for i in found if i.cause is not None]
+    told = [incident.kind for incident in found]
+    assert (told, causes) == (([IncidentKind.PATH_IMBALANCE], [way]) if moved else ([], []))
+
+
+def test_one_poll_of_a_full_way_beside_idle_ones_is_enough_once_the_past_is_known() -> None:
+    """The poll in which it begins shows little; the next one shows what none ever did."""
+    full, idle = PortId("leaf1", "u0"), PortId("leaf1", "u1")
+    hosts = [PortId(f"h1-{n}", "nic") for n in range(4)]
+    begins = {"tx_use": {full: 0.6, idle: 0.25}, "stall": dict.fromkeys(hosts, 0.1)}
+    shows = {"tx_use": {full: 1.0, idle: 0.1}, "stall": dict.fromkeys(hosts, 0.4)}
+    for polls, told in ((100, [IncidentKind.PATH_IMBALANCE]), (40, [])):
+        run = calm(leaf_spine(), polls)
+        run.tick(begins)
+        assert [i.kind for i in run.tick(shows).open] == told
+
+
+def test_a_full_group_is_told_by_the_first_poll_that_shows_it_full() -> None:
+    """And stays the one that is named, though the ways down it fills hold it back a little."""
+    ways = [PortId("leaf1", f"u{way}") for way in (0, 1)]
+    down = [PortId(f"spine{way}", "p0") for way in (0, 1)]
+    hosts = [PortId(f"h1-{n}", "nic") for n in range(4)]
+    begins = {"tx_use": dict.fromkeys([*ways, *down], 0.6), "stall": dict.fromkeys(hosts, 0.2)}
+    full = dict.fromkeys([*ways, *down], 0.97)
+    run = calm(leaf_spine())
+    run.tick(begins)
+    found = run.tick({"tx_use": full, "stall": dict.fromkeys(hosts, 0.4)}).open
+    assert [i.kind for i in found] == [IncidentKind.OVERSUBSCRIPTION]
+    held = dict.fromkeys(hosts, 0.4) | dict.fromkeys(ways, 0.03)
+    found = run.ticks(5, {"tx_use": full, "stall": held}).open
+    assert [i.cause.device for i in found if i.cause is not None] == ["leaf1"]
