@@ -66,29 +66,31 @@ def _newly_full(view: FabricView) -> NDArray[np.bool_]:
     Whether something further on holds them back as well says little: it leaves them at line rate.
     """
     busy = view.config.busy
-    never = view.level("tx_use_poll", "high") < busy  # polls that even out bursts: two are enough
     full = known_mean(view.polls("tx_use", _FULL)) >= busy
-    full |= (view.polls("tx_use", 2).min(axis=0) >= busy) & never
-    full |= _alone_full(view) & never
+    # of polls that even out bursts, two are enough, and one beside idle ways
+    enough = (view.polls("tx_use", 2).min(axis=0) >= busy) | _beside_idle(view)
+    full |= first_full(view) & enough
     full &= view.shape.parallel >= 0
     full &= view.use - view.usual_use >= _RISE  # a port without a past says nothing
     return full & view.waited_for
 
 
-def _alone_full(view: FabricView) -> NDArray[np.bool_]:
-    """bool[N]: ways up at line rate by now while every sibling sends less than half as much.
+def first_full(view: FabricView) -> NDArray[np.bool_]:
+    """bool[N]: at line rate in the latest poll, as in none before."""
+    busy = view.config.busy
+    return (view.level("tx_use_poll") >= busy) & (view.level("tx_use_poll", "high") < busy)
 
-    No burst does that: one poll is enough, once it is known what a poll ever shows. What fills a
-    way down came up first.
+
+def _beside_idle(view: FabricView) -> NDArray[np.bool_]:
+    """bool[N]: ways up none of whose siblings sends half of a line rate.
+
+    No burst leaves them so, once it is known what a poll ever shows. What fills a way down came up
+    first.
     """
     if view.levels.ticks < PAST:
         return np.zeros(view.frame.n_ports, np.bool_)
-    now = view.polls("tx_use", 1)[-1]
-    way = (view.shape.parallel >= 0) & (view.shape.role == PortRole.UP)
-    group = np.where(way, view.shape.parallel, 0)
-    some = np.bincount(group, way & ~(now < _HALF * view.config.busy))[group]
-    full: NDArray[np.bool_] = way & (now >= view.config.busy) & (some == 1)
-    return full
+    sends = ~(view.level("tx_use_poll") < _HALF * view.config.busy)
+    return (view.shape.role == PortRole.UP) & (view.shape.over_ways(sends) - sends == 0)
 
 
 def _took_over(view: FabricView) -> NDArray[np.bool_]:
@@ -131,14 +133,12 @@ def _drawn(view: FabricView) -> NDArray[np.bool_]:
     and not added: all of them together carry no more than usual.
     """
     shape = view.shape
-    up = (shape.parallel >= 0) & (shape.role == PortRole.UP)
-    stands = up & (view.queue >= STANDS) & (view.marks >= STANDS)
-    stands &= (view.held <= 0) & ~_rerouted(view)
+    stands = (view.queue >= STANDS) & (view.marks >= STANDS) & (view.held <= 0)
+    stands &= shape.role == PortRole.UP
     if view.levels.ticks < PAST or not stands.any():
         return np.zeros(len(stands), np.bool_)
-    group = np.where(up, shape.parallel, 0)
-    both = (np.where(up, values, 0) for values in (view.use, view.usual_use))
-    now, usual = (np.bincount(group, values)[group] for values in both)
+    stands &= ~_rerouted(view)
+    now, usual = shape.over_ways(view.use), shape.over_ways(view.usual_use)
     fewer = now - view.use < _LESS * (usual - view.usual_use)
     more = view.use >= _FAR_MORE * view.level("tx_use", "high")
     drawn: NDArray[np.bool_] = stands & fewer & more & (now <= _MOVED * usual)
@@ -148,9 +148,8 @@ def _drawn(view: FabricView) -> NDArray[np.bool_]:
 def _inherits(view: FabricView, left: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """bool[N]: gained most of what its siblings lost, held back further on or not."""
     gain = np.nan_to_num(view.use - view.usual_use)
-    group = np.where(view.shape.parallel >= 0, view.shape.parallel, 0)
-    lost = np.bincount(group, np.where(left, -gain, 0))
-    inherits: NDArray[np.bool_] = gain > _MOST_OF * np.fmax(lost[group], _USED)
+    lost = view.shape.over_ways(np.where(left, -gain, 0))
+    inherits: NDArray[np.bool_] = gain > _MOST_OF * np.fmax(lost, _USED)
     return inherits
 
 
@@ -175,9 +174,8 @@ def _kept(view: FabricView, left: NDArray[np.bool_]) -> NDArray[np.bool_]:
     Where others are merely slower, too, one end of pressure may be what slows them all.
     """
     way = view.shape.parallel >= 0
-    group = np.where(way, view.shape.parallel, 0)
-    others = np.bincount(group, way & ~left)[group]
-    kept: NDArray[np.bool_] = way & ~left & (others == 1) & (np.bincount(group, way)[group] > 1)
+    others, ways = view.shape.over_ways(~left), view.shape.over_ways(way)
+    kept: NDArray[np.bool_] = way & ~left & (others == 1) & (ways > 1)
     return kept
 
 

@@ -84,10 +84,8 @@ def _lasting(view: FabricView) -> NDArray[np.bool_]:
 
 def _alone(view: FabricView) -> NDArray[np.bool_]:
     """bool[N]: a way before which a queue stands, and before none of its siblings."""
-    way = view.shape.parallel >= 0
-    group = np.where(way, view.shape.parallel, 0)
-    stands = way & (view.queue >= STANDS)
-    alone: NDArray[np.bool_] = stands & (np.bincount(group, stands)[group] == 1)
+    stands = view.queue >= STANDS
+    alone: NDArray[np.bool_] = stands & (view.shape.over_ways(stands) == 1)
     return alone
 
 

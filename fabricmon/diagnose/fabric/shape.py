@@ -5,7 +5,7 @@ Rebuilt only when the port table or the topology changes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -99,6 +99,12 @@ class Shape:
         """Rows of the same group of parallel ways, the row itself included; empty if none."""
         group = self.parallel[row]
         return np.flatnonzero(self.parallel == group) if group >= 0 else np.empty(0, np.intp)
+
+    def over_ways(self, values: NDArray[Any]) -> NDArray[np.float64]:
+        """float64[N]: sum of [N] over all parallel ways of each way; 0 of what is none."""
+        way = self.parallel >= 0
+        group = np.where(way, self.parallel, 0)
+        return np.where(way, np.bincount(group, np.where(way, values, 0))[group], 0.0)
 
     def at_peer(self, values: NDArray[np.float32], default: float = np.nan) -> NDArray[np.float32]:
         """float32[...,N]: `values` as the other end of each cable has them."""

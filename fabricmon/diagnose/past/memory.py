@@ -21,6 +21,7 @@ _BRIEF = 3
 _RESTS = 10 * RECENT
 """Polls for which a port that rested by itself may do so again: it proves nothing of its link."""
 STILL = 1e-4
+"""Share of its link up to which a port sends nothing."""
 _FRAMES = np.float32(20_000)
 """Bytes: a queue of a few frames is on its way, not stuck."""
 _NEAR = 4

@@ -65,24 +65,26 @@ class Incast:
                 row = single_destination(view, _ways(view, sink.row))
             if sink.kind is not SinkKind.BUSY or row is None or not _stands_out(view, row):
                 continue
-            crowd = (sink.mass >= CROWD and _fills(view, row)) or _stands(view, row)
+            stands = _stands(view, row)
+            crowd = (sink.mass >= CROWD and _fills(view, row)) or stands
             if view.use[row] >= view.config.busy or (crowd and known):
                 behind = (sink.row, *map(int, sink.victims))
-                sure = view.levels.ticks >= PAST or sink.mass >= _MANY or _stands(view, row)
-                found.append(self._finding(view, row, behind, crowd=crowd and sure))
+                lasting = view.levels.ticks >= PAST or sink.mass >= _MANY or stands
+                found.append(self._finding(view, row, behind, sure=crowd and lasting))
         told = {finding.rows[0] for finding in found}
         absorbed = [row for row in _absorbed(view) if row not in told]
-        return [*found, *(self._finding(view, row, (), crowd=True) for row in absorbed)]
+        return [*found, *(self._finding(view, row, (), sure=True) for row in absorbed)]
 
     def _finding(
-        self, view: FabricView, row: int, behind: tuple[int, ...], *, crowd: bool
+        self, view: FabricView, row: int, behind: tuple[int, ...], *, sure: bool
     ) -> Finding:
         """`behind`: the end of pressure, and who is held back through it.
 
-        One collective that is a little worse for once fills a port before which few wait.
+        `sure`: enough wait, or a queue stands; one collective that is a little worse for once fills
+        a port, too. One poll of it is enough: who waits has waited for longer.
         """
-        use = view.polls("tx_use", 1)[-1]  # who waits has waited for longer
-        full = float(np.fmax(use, view.use)[row]) >= view.config.busy and crowd
+        use = max(float(view.use[row]), float(view.level("tx_use_poll")[row]))
+        full = sure and use >= view.config.busy
         drops = float(np.nan_to_num(view.levels.now("drops")[row]))
         evidence = [view.evidence(row, "tx_use", "below 0.9, or nobody waiting for it")]
         evidence += [

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from fabricmon.diagnose.fabric.groups import crowded_groups
+from fabricmon.diagnose.fabric.groups import crowded_groups, first_full
 from fabricmon.diagnose.past.levels import PAST
 from fabricmon.model.incident import Finding, IncidentKind, Severity, Verdict
 
@@ -71,9 +71,7 @@ class Oversubscription:
 
 def _sure(view: FabricView, group: Group) -> float:
     """Confidence in a crowded group: every way of it may be full by now, as never in a poll."""
-    now, high = view.polls("tx_use", 1)[-1, group.rows], view.level("tx_use_poll", "high")
-    full = (now >= view.config.busy) & (high[group.rows] < view.config.busy)
-    return _FULL if full.all() else _CROWDED
+    return _FULL if first_full(view)[group.rows].all() else _CROWDED
 
 
 RULE = Oversubscription

@@ -11,6 +11,12 @@ from fabricmon.model.readings import State
 from fabricmon.model.topology import PortId, Technology
 
 SINK, FEED = PortId("leaf0", "d0"), PortId("spine0", "p0")
+CYCLE = [
+    PortId("leaf0", "u0"),
+    PortId("spine0", "p1"),
+    PortId("leaf1", "u1"),
+    PortId("spine1", "p0"),
+]
 
 
 def test_every_kind_has_a_rule_that_explains_itself() -> None:
@@ -33,36 +39,24 @@ def test_a_storm_is_a_host_that_stops_its_port_altogether() -> None:
 
 def test_a_cycle_without_progress_is_a_deadlock_and_one_that_moves_is_not() -> None:
     """Zero bytes on every port of the cycle is what makes the difference."""
-    cycle = [
-        PortId("leaf0", "u0"),
-        PortId("spine0", "p1"),
-        PortId("leaf1", "u1"),
-        PortId("spine1", "p0"),
-    ]
-    stuck = {"stall": dict.fromkeys(cycle, 1.0), "tx_use": dict.fromkeys(cycle, 0.0)}
+    stuck = {"stall": dict.fromkeys(CYCLE, 1.0), "tx_use": dict.fromkeys(CYCLE, 0.0)}
     dead = only(calm(leaf_spine()), stuck)
     assert (dead.kind, dead.severity) == (IncidentKind.PFC_DEADLOCK, Severity.SEVERE)
-    assert (dead.causes[0].device, dead.causes[0].port) in cycle
-    moving = {"stall": dict.fromkeys(cycle, 0.9), "tx_use": dict.fromkeys(cycle, 0.05)}
+    assert (dead.causes[0].device, dead.causes[0].port) in CYCLE
+    moving = {"stall": dict.fromkeys(CYCLE, 0.9), "tx_use": dict.fromkeys(CYCLE, 0.05)}
     kinds = {i.kind for i in calm(leaf_spine()).ticks(8, moving).open}
     assert IncidentKind.PFC_DEADLOCK not in kinds
 
 
 def test_hosts_that_fall_silent_before_a_deadlock_are_its_victims() -> None:
     """Where pauses are only counted, the one that stops a host for good is one among many."""
-    cycle = [
-        PortId("leaf0", "u0"),
-        PortId("spine0", "p1"),
-        PortId("leaf1", "u1"),
-        PortId("spine1", "p0"),
-    ]
     hosts = [PortId(f"h{leaf}-{n}", "nic") for leaf in (0, 1) for n in range(4)]
     run = calm(leaf_spine(leaves=3), frames_only=True)
-    surge = {"rx_pfc_frames": dict.fromkeys(cycle, 5000.0), "stall": dict.fromkeys(cycle, 0.6)}
+    surge = {"rx_pfc_frames": dict.fromkeys(CYCLE, 5000.0), "stall": dict.fromkeys(CYCLE, 0.6)}
     run.tick(surge)
-    found = only(run, {"tx_use": dict.fromkeys([*cycle, *hosts], 0.0)})
+    found = only(run, {"tx_use": dict.fromkeys([*CYCLE, *hosts], 0.0)})
     assert found.kind is IncidentKind.PFC_DEADLOCK
-    assert {(v.device, v.port) for v in found.victims} == {*cycle, *hosts}
+    assert {(v.device, v.port) for v in found.victims} == {*CYCLE, *hosts}
 
 
 def test_evenly_full_uplinks_are_oversubscription_of_their_device() -> None:
