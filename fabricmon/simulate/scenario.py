@@ -25,7 +25,7 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from fabricmon.errors import ConfigError
-from fabricmon.formats.ibfabric import LANE_BPS
+from fabricmon.formats.infiniband.ibfabric import LANE_BPS
 from fabricmon.model.incident import IncidentKind, Verdict
 from fabricmon.model.topology import Technology
 from fabricmon.settings import BitRate, Duration, Settings, Size, validate

@@ -22,10 +22,10 @@ from fabricmon.api import Context, Target
 from fabricmon.clock import SystemClock, cpu_seconds
 from fabricmon.collectors.gnmi import GnmiCollector, GnmiConfig
 from fabricmon.formats.base import Layout
-from fabricmon.formats.gnmi import GnmiDecoder
-from fabricmon.formats.gnmi_record import Recorder
-from fabricmon.formats.series import polls
-from fabricmon.formats.series_table import SeriesTable
+from fabricmon.formats.gnmi.gnmi import GnmiDecoder
+from fabricmon.formats.gnmi.gnmi_record import Recorder
+from fabricmon.formats.lines.series import polls
+from fabricmon.formats.lines.series_table import SeriesTable
 from fabricmon.mappings.gnmi import GnmiPaths
 from fabricmon.model.ports import PortTable
 from fabricmon.normalize import Normalizer
@@ -228,7 +228,7 @@ SERVER = """
 import sys, time
 from concurrent import futures
 import grpc
-from fabricmon.formats.gnmi_proto import messages
+from fabricmon.formats.gnmi.gnmi_proto import messages
 notifications, updates = int(sys.argv[1]), int(sys.argv[2])
 g = messages()
 answers = []
@@ -289,7 +289,7 @@ os._exit(0)
 PLAIN = """
 import os, sys, time
 import grpc
-from fabricmon.formats.gnmi_proto import messages
+from fabricmon.formats.gnmi.gnmi_proto import messages
 port, wanted = int(sys.argv[1]), int(sys.argv[2])
 g = messages()
 channel = grpc.insecure_channel(f"127.0.0.1:{port}")

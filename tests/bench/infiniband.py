@@ -32,7 +32,7 @@ from support import ibsim, require
 from fabricmon.api import Context, Target
 from fabricmon.clock import SystemClock
 from fabricmon.collectors.infiniband import InfinibandCollector
-from fabricmon.formats.ibfabric import IbFabric
+from fabricmon.formats.infiniband.ibfabric import IbFabric
 from fabricmon.selfmon import Reporter
 from fabricmon.simulate.agents.ibsim import IbsimAgent
 

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 from support import samples
 
-from fabricmon.formats import ibdumps, ibnetdiscover
 from fabricmon.formats.base import BadRecord
-from fabricmon.formats.ibcounts import Identity, merged
+from fabricmon.formats.infiniband import ibdumps
+from fabricmon.formats.infiniband.ibcounts import Identity, merged
+from fabricmon.formats.infiniband.tools import ibnetdiscover
 from fabricmon.mappings import infiniband
 from fabricmon.model.topology import Role, Technology
 

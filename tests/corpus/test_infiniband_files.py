@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 from support import samples
 
-from fabricmon.formats import ibdumps, mad
+from fabricmon.formats.infiniband import ibdumps, mad
 from fabricmon.model.readings import ReadingBatch, State
 from fabricmon.record import open_source
 

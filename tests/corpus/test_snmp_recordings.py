@@ -16,8 +16,8 @@ from support import SAMPLES, samples
 
 from fabricmon.collectors.snmp import lldp
 from fabricmon.collectors.snmp.ports import PortIndex
-from fabricmon.formats.ber import parse_oid
-from fabricmon.formats.snmprec import read_snmprec
+from fabricmon.formats.snmp.ber import parse_oid
+from fabricmon.formats.snmp.snmprec import read_snmprec
 from fabricmon.mappings.snmp import Profile, SnmpMappings
 from fabricmon.mappings.snmp_build import build
 from fabricmon.mappings.snmp_grid import Grid, lacking

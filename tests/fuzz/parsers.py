@@ -22,30 +22,18 @@ from support.gnmi import read as read_gnmi
 from fabricmon import config, yamlfile
 from fabricmon.api import Context
 from fabricmon.errors import FabricmonError, FormatError
-from fabricmon.formats import (
-    ber,
-    cabling,
-    columns,
-    compressed,
-    ethtool,
-    gnmi_path,
-    ibdumps,
-    ibprom,
-    interchange,
-    jobs,
-    longtable,
-    mad,
-    promtext,
-    snmp,
-    snmp_lockstep,
-    snmp_usm,
-    snmprec,
-)
+from fabricmon.formats import cabling, compressed, interchange, jobs, promtext
 from fabricmon.formats.base import Layout
-from fabricmon.formats.gnmi_notification import NotificationReader, write_path
-from fabricmon.formats.gnmi_proto import messages
-from fabricmon.formats.gnmi_record import Recorder
-from fabricmon.formats.series_table import SeriesTable
+from fabricmon.formats.gnmi import gnmi_path
+from fabricmon.formats.gnmi.gnmi_notification import NotificationReader, write_path
+from fabricmon.formats.gnmi.gnmi_proto import messages
+from fabricmon.formats.gnmi.gnmi_record import Recorder
+from fabricmon.formats.infiniband import ibdumps, mad
+from fabricmon.formats.infiniband.tools import ibprom
+from fabricmon.formats.lines.series_table import SeriesTable
+from fabricmon.formats.snmp import ber, snmp, snmp_lockstep, snmp_usm, snmprec
+from fabricmon.formats.system import ethtool
+from fabricmon.formats.tables import columns, longtable
 from fabricmon.mappings.gnmi import GnmiPaths
 from fabricmon.record import open_source
 from fabricmon.selfmon import Reporter

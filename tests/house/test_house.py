@@ -18,7 +18,7 @@ from fabricmon import plugins
 _SOURCES = sorted(
     path for room in ("fabricmon", "exporters") for path in (ROOT / room).rglob("*.py")
 )
-_CATALOGUES = {"cli", "formats", "rules", "mappings", "scenarios"}
+_CATALOGUES = {"cli", "rules", "mappings", "scenarios"}
 
 
 def _project() -> dict[str, object]:

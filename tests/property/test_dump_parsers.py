@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fabricmon.errors import FormatError
-from fabricmon.formats import columns, longtable
 from fabricmon.formats.base import BadRecord, Layout
 from fabricmon.formats.interchange import read_labels, read_topology
+from fabricmon.formats.tables import columns, longtable
 from fabricmon.record import open_source
 from fabricmon.selfmon import Reporter
 from fabricmon.testing import ManualClock

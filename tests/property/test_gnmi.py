@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.gnmi import Read, read
 
-from fabricmon.formats import gnmi, gnmi_path, line_forms, prototext
 from fabricmon.formats.base import BadRecord
-from fabricmon.formats.gnmi_path import Element
-from fabricmon.formats.series import as_count
+from fabricmon.formats.gnmi import gnmi, gnmi_path, prototext
+from fabricmon.formats.gnmi.gnmi_path import Element
+from fabricmon.formats.lines import line_forms
+from fabricmon.formats.lines.series import as_count
 
 T0 = 1_764_460_800_000_000_000
 ROOT = "/interfaces/interface/state/counters/"

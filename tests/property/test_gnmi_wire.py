@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fabricmon.formats import gnmi_path
 from fabricmon.formats.base import Layout
-from fabricmon.formats.gnmi_notification import NotificationReader, write_path
-from fabricmon.formats.gnmi_proto import messages
-from fabricmon.formats.gnmi_record import Recorder
-from fabricmon.formats.numerals import varint_numbers
-from fabricmon.formats.series_table import SeriesTable
+from fabricmon.formats.gnmi import gnmi_path
+from fabricmon.formats.gnmi.gnmi_notification import NotificationReader, write_path
+from fabricmon.formats.gnmi.gnmi_proto import messages
+from fabricmon.formats.gnmi.gnmi_record import Recorder
+from fabricmon.formats.lines.numerals import varint_numbers
+from fabricmon.formats.lines.series_table import SeriesTable
 from fabricmon.mappings.gnmi import GnmiPaths
 
 T0 = 1_764_460_800_000_000_000

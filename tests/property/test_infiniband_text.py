@@ -5,10 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabricmon.formats import ibdumps, perfquery
 from fabricmon.formats.base import BadRecord
-from fabricmon.formats.ibfabric import IbNode, name_nodes
-from fabricmon.formats.ibtext import PortCounts
+from fabricmon.formats.infiniband import ibdumps
+from fabricmon.formats.infiniband.ibfabric import IbNode, name_nodes
+from fabricmon.formats.infiniband.ibtext import PortCounts
+from fabricmon.formats.infiniband.tools import perfquery
 
 _SHARDS = st.sampled_from(
     [

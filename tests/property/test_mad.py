@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fabricmon.formats import mad
+from fabricmon.formats.infiniband import mad
 
 TABLES = [
     *mad.FIELDS.values(),

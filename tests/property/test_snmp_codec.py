@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from fabricmon.collectors.snmp.fast_path.wire import message_key
 from fabricmon.errors import FormatError
-from fabricmon.formats import ber, snmp, snmp_usm
-from fabricmon.formats import snmp_lockstep as lockstep
-from fabricmon.formats.snmp import Varbind
+from fabricmon.formats.snmp import ber, snmp, snmp_usm
+from fabricmon.formats.snmp import snmp_lockstep as lockstep
+from fabricmon.formats.snmp.snmp import Varbind
 
 PREFIX = (1, 3, 6, 1, 4, 1)
 NUMBERS = {

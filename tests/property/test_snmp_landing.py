@@ -23,7 +23,7 @@ from fabricmon.collectors.snmp.fast_path.security import Community
 from fabricmon.collectors.snmp.fast_path.session import FastSession
 from fabricmon.collectors.snmp.fast_path.wire import Wire
 from fabricmon.collectors.snmp.plan import compile_plan
-from fabricmon.formats import snmp
+from fabricmon.formats.snmp import snmp
 from fabricmon.mappings.snmp_grid import Instances
 from fabricmon.model.readings import State
 from fabricmon.selfmon import Reporter

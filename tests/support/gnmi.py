@@ -7,10 +7,10 @@ from copy import copy
 from typing import NamedTuple
 
 from fabricmon.formats.base import BadRecord, Layout
-from fabricmon.formats.gnmi import GnmiDecoder
-from fabricmon.formats.gnmi_record import Recorder
-from fabricmon.formats.series import polls
-from fabricmon.formats.series_table import SeriesTable
+from fabricmon.formats.gnmi.gnmi import GnmiDecoder
+from fabricmon.formats.gnmi.gnmi_record import Recorder
+from fabricmon.formats.lines.series import polls
+from fabricmon.formats.lines.series_table import SeriesTable
 from fabricmon.mappings.gnmi import GnmiPaths
 from fabricmon.model.readings import ReadingBatch, State
 

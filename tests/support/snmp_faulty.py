@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fabricmon.formats import snmp
+from fabricmon.formats.snmp import snmp
 from fabricmon.mappings.snmp import SnmpMappings
 from fabricmon.model.readings import State
 from fabricmon.simulate.agents.snmp.content import Content, Neighbour, Switch
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from fabricmon.api import Target
-    from fabricmon.formats.snmp import Pdu, Varbind
+    from fabricmon.formats.snmp.snmp import Pdu, Varbind
     from fabricmon.model.readings import Poll
 
 COMMUNITY = "public"

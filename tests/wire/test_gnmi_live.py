@@ -12,7 +12,7 @@ from support.gnmi_client import Client, batch, values
 from fabricmon.api import Context, Credential, Target
 from fabricmon.collectors.gnmi import GnmiCollector, GnmiConfig
 from fabricmon.errors import PollError, Reason
-from fabricmon.formats.gnmi_proto import SERVICE, messages
+from fabricmon.formats.gnmi.gnmi_proto import SERVICE, messages
 from fabricmon.model.topology import Link, Node, PortId, Topology
 from fabricmon.settings import Secret
 from fabricmon.simulate.agents.gnmi import GnmiAgent, GnmiFabric

@@ -10,7 +10,7 @@ import pytest
 from support import require, samples
 from support.ibsim_agent import PORTS, TARGET, client, expected, good, make, reading, topology
 
-from fabricmon.formats import ibnetdiscover, ibqueryerrors, perfquery
+from fabricmon.formats.infiniband.tools import ibnetdiscover, ibqueryerrors, perfquery
 from fabricmon.model.counters import BY_ID
 from fabricmon.model.readings import Column, PortSet, ReadingBatch, State
 from fabricmon.simulate.agents.ibsim import IbsimAgent
@@ -18,7 +18,7 @@ from fabricmon.simulate.agents.ibsim import IbsimAgent
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from fabricmon.formats.ibfabric import IbFabric
+    from fabricmon.formats.infiniband.ibfabric import IbFabric
 
 pytestmark = pytest.mark.wire
 

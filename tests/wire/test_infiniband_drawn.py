@@ -14,7 +14,7 @@ from support.webstate import HandState, Served
 
 from fabricmon.api import Target
 from fabricmon.collectors.infiniband import InfinibandCollector
-from fabricmon.formats import ibnetdiscover
+from fabricmon.formats.infiniband.tools import ibnetdiscover
 from fabricmon.simulate.agents.ibsim import IbsimAgent
 from fabricmon.web import WebConfig, WebServer
 

@@ -8,7 +8,7 @@ import ctypes.util
 import pytest
 from support import absent
 
-from fabricmon.formats import mad
+from fabricmon.formats.infiniband import mad
 
 pytestmark = pytest.mark.wire
 

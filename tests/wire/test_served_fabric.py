@@ -85,7 +85,7 @@ class TestForeignClients:
         """Subscribe ONCE with hand-made bytes: no code of ours on the client's side."""
         import grpc
 
-        from fabricmon.formats.gnmi_proto import messages
+        from fabricmon.formats.gnmi.gnmi_proto import messages
 
         gnmi = messages()
         request = gnmi.SubscribeRequest()

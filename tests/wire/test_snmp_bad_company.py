@@ -18,8 +18,8 @@ from support.snmp_targets import collector, credential, target
 
 from fabricmon.collectors.snmp import session
 from fabricmon.errors import PollError
-from fabricmon.formats import ber
-from fabricmon.formats.snmp import Varbind
+from fabricmon.formats.snmp import ber
+from fabricmon.formats.snmp.snmp import Varbind
 from fabricmon.model.readings import State
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from support.snmp_targets import collector, credential, target
 
 from fabricmon.collectors.snmp.fast_path.wire import Refused
 from fabricmon.errors import PollError, Reason
-from fabricmon.formats.snmp import ErrorStatus, PduType
+from fabricmon.formats.snmp.snmp import ErrorStatus, PduType
 from fabricmon.model.readings import Poll, State
 
 if TYPE_CHECKING:

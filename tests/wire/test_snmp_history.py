@@ -13,7 +13,7 @@ from support.snmp_targets import credential, target
 from fabricmon.api import Context
 from fabricmon.collectors.snmp import SnmpCollector
 from fabricmon.collectors.snmp.config import SnmpConfig
-from fabricmon.formats.snmp import PduType
+from fabricmon.formats.snmp.snmp import PduType
 from fabricmon.model.ports import PortTable
 from fabricmon.model.readings import State
 from fabricmon.normalize import Normalizer

@@ -14,8 +14,8 @@ from support.snmp_targets import collector, credential, target
 
 from fabricmon.collectors.snmp.fast_path.wire import Refused
 from fabricmon.errors import PollError, Reason
-from fabricmon.formats import ber, snmp
-from fabricmon.formats.snmp import Varbind
+from fabricmon.formats.snmp import ber, snmp
+from fabricmon.formats.snmp.snmp import Varbind
 from fabricmon.model.readings import State
 from fabricmon.simulate.agents.snmp.v3 import UsmResponder, V3User
 

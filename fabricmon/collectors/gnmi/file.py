@@ -18,10 +18,10 @@ from fabricmon.collectors.gnmi.harvest import Harvest, load_paths
 from fabricmon.collectors.gnmi.tail import Followed, News, Tail
 from fabricmon.errors import FormatError, PollError, Reason
 from fabricmon.formats.base import Layout
-from fabricmon.formats.gnmi import GnmiDecoder
-from fabricmon.formats.gnmi_record import Recorder
-from fabricmon.formats.line_forms import LineForms
-from fabricmon.formats.series_table import SeriesTable
+from fabricmon.formats.gnmi.gnmi import GnmiDecoder
+from fabricmon.formats.gnmi.gnmi_record import Recorder
+from fabricmon.formats.lines.line_forms import LineForms
+from fabricmon.formats.lines.series_table import SeriesTable
 from fabricmon.selfmon import Event
 from fabricmon.settings import Duration, Settings, Size
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fabricmon.errors import PollError, Reason
-from fabricmon.formats.continuity import Continuity
-from fabricmon.formats.forgetting import Forgetting
-from fabricmon.formats.series import polls
+from fabricmon.formats.lines.continuity import Continuity
+from fabricmon.formats.lines.forgetting import Forgetting
+from fabricmon.formats.lines.series import polls
 from fabricmon.mappings.gnmi import GnmiPaths
 from fabricmon.model.readings import Poll
 from fabricmon.selfmon import Event
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from fabricmon.formats.gnmi_record import Recorder
+    from fabricmon.formats.gnmi.gnmi_record import Recorder
     from fabricmon.selfmon import Reporter
 
 

@@ -9,12 +9,12 @@ from zlib import crc32
 
 from fabricmon.collectors.gnmi.harvest import Harvest, load_paths
 from fabricmon.errors import PollError, Reason
-from fabricmon.formats import gnmi_path
 from fabricmon.formats.base import Layout
-from fabricmon.formats.gnmi_notification import NotificationReader, write_path
-from fabricmon.formats.gnmi_proto import SERVICE, messages
-from fabricmon.formats.gnmi_record import Recorder
-from fabricmon.formats.series_table import SeriesTable
+from fabricmon.formats.gnmi import gnmi_path
+from fabricmon.formats.gnmi.gnmi_notification import NotificationReader, write_path
+from fabricmon.formats.gnmi.gnmi_proto import SERVICE, messages
+from fabricmon.formats.gnmi.gnmi_record import Recorder
+from fabricmon.formats.lines.series_table import SeriesTable
 from fabricmon.selfmon import Event
 from fabricmon.settings import masked
 

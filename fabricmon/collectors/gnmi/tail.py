@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from fabricmon.formats.compressed import plain
-from fabricmon.formats.sonic import is_map
+from fabricmon.formats.system.sonic import is_map
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

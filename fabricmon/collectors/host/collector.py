@@ -20,8 +20,9 @@ from pydantic import Field
 
 from fabricmon.collectors.host import kernel
 from fabricmon.errors import FormatError, PollError, Reason
-from fabricmon.formats import cabling, ethtool, promtext
+from fabricmon.formats import cabling, promtext
 from fabricmon.formats.base import BatchBuilder, PortReading
+from fabricmon.formats.system import ethtool
 from fabricmon.mappings.host import HostFields
 from fabricmon.model.readings import Poll
 from fabricmon.model.topology import Link, Node, PortId, Technology, Topology
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     from fabricmon.api import Context, Target
     from fabricmon.formats.base import BadRecord
-    from fabricmon.formats.sysfs import PortFiles
+    from fabricmon.formats.system.sysfs import PortFiles
 
 
 class HostConfig(Settings):

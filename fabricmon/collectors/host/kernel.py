@@ -10,7 +10,7 @@ import struct
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fabricmon.formats import sysfs
+from fabricmon.formats.system import sysfs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,13 +10,13 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from fabricmon.errors import PollError, Reason
-from fabricmon.formats import ibprom
+from fabricmon.formats.infiniband.tools import ibprom
 from fabricmon.selfmon import Event
 
 if TYPE_CHECKING:
     from fabricmon.api import Context, Credential
     from fabricmon.formats.base import BadRecord
-    from fabricmon.formats.ibtext import PortCounts
+    from fabricmon.formats.infiniband.ibtext import PortCounts
 
 _MAX_BYTES = 512 << 20
 _CHUNK = 1 << 20

@@ -11,16 +11,16 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fabricmon.errors import PollError, Reason
-from fabricmon.formats import ibdumps
 from fabricmon.formats.base import BadRecord
-from fabricmon.formats.ibfabric import IbFabric
+from fabricmon.formats.infiniband import ibdumps
+from fabricmon.formats.infiniband.ibfabric import IbFabric
 from fabricmon.selfmon import Event
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from fabricmon.api import Context
-    from fabricmon.formats.ibtext import PortCounts
+    from fabricmon.formats.infiniband.ibtext import PortCounts
 
 _MAX_BYTES = 256 << 20
 _MAX_FILES = 10_000

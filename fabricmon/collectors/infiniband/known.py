@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fabricmon.formats.base import BatchBuilder, PortReading
-from fabricmon.formats.ibcounts import Identity, merged
-from fabricmon.formats.ibfabric import UNICAST_LIDS, IbFabric, is_generic
+from fabricmon.formats.infiniband.ibcounts import Identity, merged
+from fabricmon.formats.infiniband.ibfabric import UNICAST_LIDS, IbFabric, is_generic
 from fabricmon.mappings import infiniband
 from fabricmon.model.counters import BY_ID
 from fabricmon.model.readings import Column
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from fabricmon.api import Context
     from fabricmon.collectors.infiniband.config import InfinibandConfig
-    from fabricmon.formats.ibfabric import IbNode, IbPort, Label
-    from fabricmon.formats.ibtext import PortCounts
+    from fabricmon.formats.infiniband.ibfabric import IbNode, IbPort, Label
+    from fabricmon.formats.infiniband.ibtext import PortCounts
     from fabricmon.model.readings import ReadingBatch
     from fabricmon.model.topology import Topology
 

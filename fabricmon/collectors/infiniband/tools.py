@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from fabricmon.errors import PollError, Reason
-from fabricmon.formats import ibnetdiscover, perfquery
+from fabricmon.formats.infiniband.tools import ibnetdiscover, perfquery
 from fabricmon.selfmon import Event
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from fabricmon.api import Context
     from fabricmon.collectors.infiniband.config import InfinibandConfig
     from fabricmon.formats.base import BadRecord
-    from fabricmon.formats.ibfabric import IbFabric, IbNode
-    from fabricmon.formats.ibtext import PortCounts
+    from fabricmon.formats.infiniband.ibfabric import IbFabric, IbNode
+    from fabricmon.formats.infiniband.ibtext import PortCounts
 
 _MAX_OUTPUT = 256 << 20
 _WAIT_IN_EXTENDED = 1 << 1

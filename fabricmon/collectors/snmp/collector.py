@@ -32,7 +32,7 @@ from fabricmon.collectors.snmp.lldp import neighbours, topology
 from fabricmon.collectors.snmp.plan import compile_plan
 from fabricmon.collectors.snmp.reference import ReferenceEngines, ReferenceSession
 from fabricmon.errors import ConfigError, PollError, Reason
-from fabricmon.formats import snmp_usm
+from fabricmon.formats.snmp import snmp_usm
 from fabricmon.mappings.snmp import SnmpMappings
 from fabricmon.mappings.snmp_build import build_apart
 from fabricmon.mappings.snmp_grid import lacking

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from fabricmon.api import Target
     from fabricmon.collectors.snmp.plan import Plan
     from fabricmon.collectors.snmp.session import Session
-    from fabricmon.formats.ber import Oid
-    from fabricmon.formats.snmp import Varbind
+    from fabricmon.formats.snmp.ber import Oid
+    from fabricmon.formats.snmp.snmp import Varbind
     from fabricmon.mappings.snmp import Profile, SnmpMappings
     from fabricmon.mappings.snmp_grid import Grid
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fabricmon.collectors.snmp.enrich import Device
     from fabricmon.collectors.snmp.ports import PortIndex
     from fabricmon.collectors.snmp.session import Session
-    from fabricmon.formats.ber import Oid
+    from fabricmon.formats.snmp.ber import Oid
 
 _REMOTE = oid("1.0.8802.1.1.2.1.4.1.1")
 _LOCAL = oid("1.0.8802.1.1.2.1.3.7.1")

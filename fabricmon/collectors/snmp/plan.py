@@ -15,8 +15,8 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from fabricmon.formats import ber, snmp
-from fabricmon.formats import snmp_lockstep as lockstep
+from fabricmon.formats.snmp import ber, snmp
+from fabricmon.formats.snmp import snmp_lockstep as lockstep
 from fabricmon.mappings.snmp_grid import Instances
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from fabricmon.formats.ber import Oid
+    from fabricmon.formats.snmp.ber import Oid
 
 _SHORTEST_RUN = 8
 """Below this many neighbours a GETBULK is not worth its own request."""

@@ -12,7 +12,7 @@ from fabricmon.mappings.snmp_walk import Walk, printable
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from fabricmon.formats.ber import Oid
+    from fabricmon.formats.snmp.ber import Oid
 
 IF_DESCR, IF_NAME = oid("1.3.6.1.2.1.2.2.1.2"), oid("1.3.6.1.2.1.31.1.1.1.1")
 IF_PHYS_ADDRESS, IF_ALIAS = oid("1.3.6.1.2.1.2.2.1.6"), oid("1.3.6.1.2.1.31.1.1.1.18")

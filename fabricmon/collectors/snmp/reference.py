@@ -10,8 +10,8 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from fabricmon.errors import PollError, Reason
-from fabricmon.formats import ber
-from fabricmon.formats.snmp import Varbind
+from fabricmon.formats.snmp import ber
+from fabricmon.formats.snmp.snmp import Varbind
 from fabricmon.model.readings import State
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from fabricmon.collectors.snmp.config import Access, SnmpConfig
     from fabricmon.collectors.snmp.plan import Plan
-    from fabricmon.formats.ber import Oid
+    from fabricmon.formats.snmp.ber import Oid
 
 _AUTH = {
     "none": "USM_AUTH_NONE",

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fabricmon.collectors.snmp.plan import Plan
-    from fabricmon.formats.ber import Oid
-    from fabricmon.formats.snmp import Varbind
+    from fabricmon.formats.snmp.ber import Oid
+    from fabricmon.formats.snmp.snmp import Varbind
 
 MAX_WALK = 400_000
 """Varbinds of one survey; an agent that invents more is cut off."""

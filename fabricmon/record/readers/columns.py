@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from fabricmon.formats import columns
+from fabricmon.formats.tables import columns
 from fabricmon.record.readers.base import in_order
 
 if TYPE_CHECKING:

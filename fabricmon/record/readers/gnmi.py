@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
-from fabricmon.formats import gnmi, sonic
-from fabricmon.formats.continuity import Continuity
-from fabricmon.formats.gnmi_record import Recorder
-from fabricmon.formats.series_table import SeriesTable
+from fabricmon.formats.gnmi import gnmi
+from fabricmon.formats.gnmi.gnmi_record import Recorder
+from fabricmon.formats.lines.continuity import Continuity
+from fabricmon.formats.lines.series_table import SeriesTable
+from fabricmon.formats.system import sonic
 from fabricmon.mappings.gnmi import GnmiPaths
 from fabricmon.record.readers.clocks import Clocks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from fabricmon.formats.sonic import Names
+    from fabricmon.formats.system.sonic import Names
     from fabricmon.model.topology import Topology
     from fabricmon.record.files import File
     from fabricmon.record.readers.base import Pieces, Scope

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from fabricmon.formats import ethtool, promtext, sysfs
+from fabricmon.formats import promtext
 from fabricmon.formats.base import ChunkBuilder, PortReading
+from fabricmon.formats.system import ethtool, sysfs
 from fabricmon.mappings.host import HostFields
 from fabricmon.record.files import time_in_name, untimed
 from fabricmon.record.readers.base import OLDEST_FIRST, lines_of

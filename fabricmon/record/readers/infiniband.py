@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from fabricmon.formats import ibdumps
 from fabricmon.formats.base import ChunkBuilder, PortReading
-from fabricmon.formats.ibcounts import Identity, merged
+from fabricmon.formats.infiniband import ibdumps
+from fabricmon.formats.infiniband.ibcounts import Identity, merged
 from fabricmon.mappings import infiniband as mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from fabricmon.formats.ibfabric import IbNode, IbPort
-    from fabricmon.formats.ibtext import PortCounts
+    from fabricmon.formats.infiniband.ibfabric import IbNode, IbPort
+    from fabricmon.formats.infiniband.ibtext import PortCounts
     from fabricmon.model.topology import Topology
     from fabricmon.record.files import File
     from fabricmon.record.readers.base import Pieces, Scope

@@ -6,9 +6,9 @@ import re
 from typing import TYPE_CHECKING
 
 from fabricmon.errors import FormatError
-from fabricmon.formats import longtable
 from fabricmon.formats.base import BadRecord
 from fabricmon.formats.interchange import TOPOLOGY, read_topology
+from fabricmon.formats.tables import longtable
 from fabricmon.record.readers.base import in_order
 
 if TYPE_CHECKING:

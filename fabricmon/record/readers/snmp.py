@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fabricmon.errors import FormatError
-from fabricmon.formats import snmprec
 from fabricmon.formats.base import BadRecord
+from fabricmon.formats.snmp import snmprec
 from fabricmon.mappings.snmp import SnmpMappings, oid
 from fabricmon.mappings.snmp_build import build
 from fabricmon.mappings.snmp_walk import Walk, port_names

@@ -11,7 +11,7 @@ from fabricmon.formats.interchange import (
     write_labels,
     write_topology,
 )
-from fabricmon.formats.longtable_write import LongTable
+from fabricmon.formats.tables.longtable_write import LongTable
 from fabricmon.model.readings import ReadingBatch
 from fabricmon.model.stream import Tick
 from fabricmon.model.topology import Topology

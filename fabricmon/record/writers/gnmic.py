@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import orjson
 
-from fabricmon.formats import gnmi_path
-from fabricmon.formats.gnmic import write_event, write_message
+from fabricmon.formats.gnmi import gnmi_path
+from fabricmon.formats.gnmi.gnmic import write_event, write_message
 from fabricmon.formats.interchange import TOPOLOGY, write_topology
 from fabricmon.mappings.gnmi import GnmiPaths
 from fabricmon.mappings.gnmi_write import GnmiWriter

@@ -6,10 +6,10 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from fabricmon.errors import FormatError
-from fabricmon.formats import ibnetdiscover, ibqueryerrors, perfquery
-from fabricmon.formats.ibcounts import Identity
-from fabricmon.formats.ibfabric import from_topology
-from fabricmon.formats.ibtext import PortCounts
+from fabricmon.formats.infiniband.ibcounts import Identity
+from fabricmon.formats.infiniband.ibfabric import from_topology
+from fabricmon.formats.infiniband.ibtext import PortCounts
+from fabricmon.formats.infiniband.tools import ibnetdiscover, ibqueryerrors, perfquery
 from fabricmon.mappings import infiniband as mapping
 from fabricmon.model.readings import ReadingBatch, State
 from fabricmon.model.stream import Tick

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from fabricmon.formats import ber, snmprec
 from fabricmon.formats.interchange import TOPOLOGY, write_topology
-from fabricmon.formats.snmp import Varbind
+from fabricmon.formats.snmp import ber, snmprec
+from fabricmon.formats.snmp.snmp import Varbind
 from fabricmon.mappings.snmp import SnmpMappings, oid
 from fabricmon.mappings.snmp_backward import DOWN, SAMPLED, instances
 from fabricmon.model.readings import ReadingBatch, State

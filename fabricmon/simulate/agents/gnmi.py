@@ -13,8 +13,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from fabricmon.formats import gnmi_path
-from fabricmon.formats.gnmi_proto import messages
+from fabricmon.formats.gnmi import gnmi_path
+from fabricmon.formats.gnmi.gnmi_proto import messages
 from fabricmon.mappings.gnmi import GnmiPaths
 from fabricmon.mappings.gnmi_write import GnmiWriter
 from fabricmon.simulate.agents.gnmi_stream import Leaf, Stream

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from fabricmon.formats.gnmi_notification import elements, write_path
+from fabricmon.formats.gnmi.gnmi_notification import elements, write_path
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 
-    from fabricmon.formats.gnmi_path import Element
+    from fabricmon.formats.gnmi.gnmi_path import Element
 
 _SLACK = 0.9
 """Share of a sample interval after which a subscription is due: polls are not exact."""

@@ -21,7 +21,7 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from fabricmon.formats.ibfabric import IbFabric, from_topology
+from fabricmon.formats.infiniband.ibfabric import IbFabric, from_topology
 from fabricmon.model.topology import Topology
 from fabricmon.simulate.agents.ibsim_image import SubnetImage, node_id
 from fabricmon.simulate.agents.ibsim_replies import IMAGE_HEADER

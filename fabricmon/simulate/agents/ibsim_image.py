@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fabricmon.formats import mad
-from fabricmon.formats.ibfabric import name_nodes, width_and_speed
+from fabricmon.formats.infiniband import mad
+from fabricmon.formats.infiniband.ibfabric import name_nodes, width_and_speed
 from fabricmon.mappings import infiniband
 from fabricmon.model.readings import State
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from fabricmon.formats.ibfabric import IbFabric, IbNode
+    from fabricmon.formats.infiniband.ibfabric import IbFabric, IbNode
     from fabricmon.model.readings import PortSet, ReadingBatch
 
 _COUNTS = {

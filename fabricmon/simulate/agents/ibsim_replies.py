@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fabricmon.formats import ibsim, mad
+from fabricmon.formats.infiniband import mad
+from fabricmon.formats.infiniband.tools import ibsim
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -20,7 +20,8 @@ import numpy as np
 
 from fabricmon.clock import SystemClock
 from fabricmon.datagrams import Inbox, Outbox
-from fabricmon.formats import ibsim, mad
+from fabricmon.formats.infiniband import mad
+from fabricmon.formats.infiniband.tools import ibsim
 from fabricmon.simulate.agents.ibsim_replies import Image, Replies, arrived
 
 if TYPE_CHECKING:

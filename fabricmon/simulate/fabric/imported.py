@@ -6,15 +6,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fabricmon.errors import ConfigError, FormatError
-from fabricmon.formats import ibnetdiscover, interchange
-from fabricmon.formats.ibfabric import name_nodes
+from fabricmon.formats import interchange
+from fabricmon.formats.infiniband.ibfabric import name_nodes
+from fabricmon.formats.infiniband.tools import ibnetdiscover
 from fabricmon.simulate.fabric.shapes import QUANTUM_TICK_BYTES
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from fabricmon.formats.base import BadRecord
-    from fabricmon.formats.ibfabric import IbNode, IbPort
+    from fabricmon.formats.infiniband.ibfabric import IbNode, IbPort
     from fabricmon.model.topology import Topology
 
 _HEAD = 64 << 10

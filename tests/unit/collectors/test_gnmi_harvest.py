@@ -9,12 +9,12 @@ from support.selfmon import events
 
 from fabricmon.api import Context
 from fabricmon.collectors.gnmi.harvest import Harvest
-from fabricmon.formats import gnmi_path
 from fabricmon.formats.base import Layout
-from fabricmon.formats.gnmi_notification import NotificationReader, write_path
-from fabricmon.formats.gnmi_proto import messages
-from fabricmon.formats.gnmi_record import Recorder
-from fabricmon.formats.series_table import SeriesTable
+from fabricmon.formats.gnmi import gnmi_path
+from fabricmon.formats.gnmi.gnmi_notification import NotificationReader, write_path
+from fabricmon.formats.gnmi.gnmi_proto import messages
+from fabricmon.formats.gnmi.gnmi_record import Recorder
+from fabricmon.formats.lines.series_table import SeriesTable
 from fabricmon.mappings.gnmi import GnmiPaths
 from fabricmon.selfmon import Reporter
 from fabricmon.testing import ManualClock

@@ -10,7 +10,7 @@ from support.servers import exporter
 from fabricmon.api import Context, Target
 from fabricmon.collectors.infiniband import InfinibandCollector
 from fabricmon.errors import PollError, Reason
-from fabricmon.formats import ibprom
+from fabricmon.formats.infiniband.tools import ibprom
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -14,7 +14,7 @@ from fabricmon.collectors.infiniband.native.counters import Outcome
 from fabricmon.collectors.infiniband.native.pump import Pump
 from fabricmon.collectors.infiniband.ways import NativeWay
 from fabricmon.errors import ConfigError, Reason
-from fabricmon.formats.ibfabric import IbFabric
+from fabricmon.formats.infiniband.ibfabric import IbFabric
 from fabricmon.selfmon import Event
 
 if TYPE_CHECKING:

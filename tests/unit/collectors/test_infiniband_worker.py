@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from fabricmon.collectors.infiniband.native import worker
 from fabricmon.collectors.infiniband.native.simulated import SimulatedPort
-from fabricmon.formats import mad
-from fabricmon.formats.ibfabric import IbFabric
+from fabricmon.formats.infiniband import mad
+from fabricmon.formats.infiniband.ibfabric import IbFabric
 from fabricmon.simulate.agents import ibsim_server
 from fabricmon.simulate.agents.ibsim_image import SubnetImage
 from fabricmon.simulate.agents.ibsim_replies import IMAGE_HEADER

@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 
 from fabricmon.errors import FormatError
-from fabricmon.formats import ber
+from fabricmon.formats.snmp import ber
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from fabricmon.errors import ConfigError, FormatError
-from fabricmon.formats import columns
 from fabricmon.formats.base import Layout, joined
+from fabricmon.formats.tables import columns
 
 if TYPE_CHECKING:
     from fabricmon.formats.base import BadRecord, Chunk

@@ -9,8 +9,9 @@ import json
 import pytest
 from support.gnmi import RECEIVED, read
 
-from fabricmon.formats import gnmi, gnmi_path, gnmic, sonic
-from fabricmon.formats.gnmi_path import Element
+from fabricmon.formats.gnmi import gnmi, gnmi_path, gnmic
+from fabricmon.formats.gnmi.gnmi_path import Element
+from fabricmon.formats.system import sonic
 
 T0 = 1_764_460_800_000_000_000
 IN = "/interfaces/interface/state/counters/in-octets"

@@ -7,7 +7,8 @@ import json
 import pytest
 from support.gnmi import read
 
-from fabricmon.formats import ethtool, gnmi
+from fabricmon.formats.gnmi import gnmi
+from fabricmon.formats.system import ethtool
 
 T0 = 1_764_460_800_000_000_000
 IN = "/interfaces/interface/state/counters/in-octets"

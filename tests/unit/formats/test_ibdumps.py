@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fabricmon.formats import ibdumps
 from fabricmon.formats.base import BadRecord
-from fabricmon.formats.ibcounts import Identity, merged
-from fabricmon.formats.ibfabric import IbFabric, from_topology
+from fabricmon.formats.infiniband import ibdumps
+from fabricmon.formats.infiniband.ibcounts import Identity, merged
+from fabricmon.formats.infiniband.ibfabric import IbFabric, from_topology
 from fabricmon.mappings import infiniband
 from fabricmon.model.topology import Link, Node, PortId, Technology, Topology
 

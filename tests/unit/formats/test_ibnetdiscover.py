@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fabricmon.formats import ibnetdiscover
 from fabricmon.formats.base import BadRecord
-from fabricmon.formats.ibfabric import IbFabric, IbNode, IbPort, Label, lanes, name_nodes
+from fabricmon.formats.infiniband.ibfabric import IbFabric, IbNode, IbPort, Label, lanes, name_nodes
+from fabricmon.formats.infiniband.tools import ibnetdiscover
 
 PLAIN = """\
 vendid=0x2c9

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.gnmi import Read, read
 
-from fabricmon.formats import numerals
-from fabricmon.formats.gnmi import GnmiDecoder
+from fabricmon.formats.gnmi.gnmi import GnmiDecoder
+from fabricmon.formats.lines import numerals
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from fabricmon.errors import FormatError
-from fabricmon.formats import cells, longtable
 from fabricmon.formats.base import Layout, joined
+from fabricmon.formats.tables import cells, longtable
 
 if TYPE_CHECKING:
     from fabricmon.formats.base import BadRecord

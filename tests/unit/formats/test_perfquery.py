@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from fabricmon.formats import perfquery
 from fabricmon.formats.base import BadRecord
-from fabricmon.formats.ibtext import PortCounts
+from fabricmon.formats.infiniband.ibtext import PortCounts
+from fabricmon.formats.infiniband.tools import perfquery
 
 EXTENDED = """\
 ibwarn: [28005] mad_rpc: _do_madrpc failed; dport (Lid 999)

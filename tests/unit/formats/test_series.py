@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from fabricmon.formats.base import Layout
-from fabricmon.formats.continuity import Continuity
-from fabricmon.formats.series import Samples, as_count, nanoseconds, polls
-from fabricmon.formats.series_table import SeriesTable
+from fabricmon.formats.lines.continuity import Continuity
+from fabricmon.formats.lines.series import Samples, as_count, nanoseconds, polls
+from fabricmon.formats.lines.series_table import SeriesTable
 from fabricmon.model.counters import BY_ID
 from fabricmon.model.readings import Column, State
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fabricmon.errors import FormatError
-from fabricmon.formats import ber, snmp
-from fabricmon.formats.snmp import PduType, Varbind
+from fabricmon.formats.snmp import ber, snmp
+from fabricmon.formats.snmp.snmp import PduType, Varbind
 
 OID = (1, 3, 6, 1, 2, 1, 2, 2, 1, 10, 1)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from fabricmon.errors import FormatError
-from fabricmon.formats import snmp, snmp_usm
-from fabricmon.formats.snmp import PduType
+from fabricmon.formats.snmp import snmp, snmp_usm
+from fabricmon.formats.snmp.snmp import PduType
 
 ENGINE = bytes.fromhex("000000000000000000000002")
 OID = (1, 3, 6, 1, 2, 1, 1, 3, 0)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fabricmon.formats import ber, snmprec
-from fabricmon.formats.snmp import Varbind
+from fabricmon.formats.snmp import ber, snmprec
+from fabricmon.formats.snmp.snmp import Varbind
 
 PREFIX = (1, 3, 6, 1, 2, 1)
 VARBINDS = [

@@ -10,7 +10,7 @@ import pytest
 from support.gnmi import read
 
 from fabricmon.errors import ConfigError
-from fabricmon.formats import gnmi_path, gnmic
+from fabricmon.formats.gnmi import gnmi_path, gnmic
 from fabricmon.mappings import base
 from fabricmon.mappings.gnmi import GnmiMapping, GnmiPaths, PathRow, check
 from fabricmon.mappings.gnmi_write import GnmiWriter

@@ -18,8 +18,8 @@ from fabricmon.collectors.infiniband.native.plan import BY_NAME, Capability, mak
 from fabricmon.collectors.infiniband.native.pump import Requests
 from fabricmon.collectors.infiniband.native.sweep import learned
 from fabricmon.errors import Reason
-from fabricmon.formats import mad
-from fabricmon.formats.ibfabric import UNICAST_LIDS
+from fabricmon.formats.infiniband import mad
+from fabricmon.formats.infiniband.ibfabric import UNICAST_LIDS
 from fabricmon.mappings import infiniband
 from fabricmon.model.readings import ReadingBatch, State
 

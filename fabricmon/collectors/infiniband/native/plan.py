@@ -13,14 +13,14 @@ import numpy as np
 
 from fabricmon.collectors.infiniband.known import OPER_UP, SPEED
 from fabricmon.collectors.infiniband.native.pump import Requests
-from fabricmon.formats import mad
+from fabricmon.formats.infiniband import mad
 from fabricmon.model.readings import PortSet, State
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fabricmon.collectors.infiniband.known import KnownFabric
-    from fabricmon.formats.ibfabric import IbNode, IbPort
+    from fabricmon.formats.infiniband.ibfabric import IbNode, IbPort
     from fabricmon.mappings import infiniband
     from fabricmon.model.readings import Column
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from fabricmon.collectors.infiniband.native import worker
 from fabricmon.errors import PollError, Reason
-from fabricmon.formats import mad
+from fabricmon.formats.infiniband import mad
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

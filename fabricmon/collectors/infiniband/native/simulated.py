@@ -17,7 +17,7 @@ import numpy as np
 
 from fabricmon.collectors.infiniband.native import worker
 from fabricmon.datagrams import Inbox, Outbox, address_of
-from fabricmon.formats import ibsim
+from fabricmon.formats.infiniband.tools import ibsim
 
 if TYPE_CHECKING:
     from array import array

@@ -9,14 +9,14 @@ import numpy as np
 
 from fabricmon.collectors.infiniband.native.pump import Requests
 from fabricmon.errors import PollError, Reason
-from fabricmon.formats import mad
-from fabricmon.formats.ibfabric import AGGREGATION_NODE, IbFabric
+from fabricmon.formats.infiniband import mad
+from fabricmon.formats.infiniband.ibfabric import AGGREGATION_NODE, IbFabric
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from fabricmon.collectors.infiniband.native.pump import Pump, Replies
-    from fabricmon.formats.ibfabric import IbNode
+    from fabricmon.formats.infiniband.ibfabric import IbNode
 
 _WINDOW = 128
 """Direct-route datagrams on the wire: every switch on their way handles each in software."""

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fabricmon.errors import FormatError, Reason
-from fabricmon.formats import ber, snmp
-from fabricmon.formats import snmp_lockstep as lockstep
-from fabricmon.formats.snmp import ErrorStatus
+from fabricmon.formats.snmp import ber, snmp
+from fabricmon.formats.snmp import snmp_lockstep as lockstep
+from fabricmon.formats.snmp.snmp import ErrorStatus
 from fabricmon.model.readings import State
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from fabricmon.collectors.snmp.fast_path.security import Prepared
     from fabricmon.collectors.snmp.fast_path.session import FastSession
     from fabricmon.collectors.snmp.plan import Plan
-    from fabricmon.formats.snmp import Varbind
+    from fabricmon.formats.snmp.snmp import Varbind
 
 _FEWEST_ROWS = 4
 """Below this many replies the plain reader is as cheap."""

@@ -6,12 +6,12 @@ import secrets
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from fabricmon.errors import FormatError, PollError, Reason
-from fabricmon.formats import ber, snmp, snmp_usm
+from fabricmon.formats.snmp import ber, snmp, snmp_usm
 
 if TYPE_CHECKING:
     from fabricmon.clock import Clock
     from fabricmon.collectors.snmp.config import Access
-    from fabricmon.formats.snmp_usm import User
+    from fabricmon.formats.snmp.snmp_usm import User
 
 _WINDOW_S = 150  # RFC 3414: how far an engine's clock may be off
 

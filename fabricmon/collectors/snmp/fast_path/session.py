@@ -11,8 +11,8 @@ from fabricmon.collectors.snmp.fast_path.security import WORDS, Usm
 from fabricmon.collectors.snmp.fast_path.wire import Refused
 from fabricmon.collectors.snmp.reference import no_answer
 from fabricmon.errors import FormatError, PollError, Reason
-from fabricmon.formats import snmp, snmp_usm
-from fabricmon.formats.snmp import ErrorStatus, PduType
+from fabricmon.formats.snmp import snmp, snmp_usm
+from fabricmon.formats.snmp.snmp import ErrorStatus, PduType
 
 if TYPE_CHECKING:
     import socket
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from fabricmon.collectors.snmp.fast_path.security import Prepared, ReportError, Security
     from fabricmon.collectors.snmp.fast_path.wire import Wire
     from fabricmon.collectors.snmp.plan import Plan
-    from fabricmon.formats.ber import Oid
-    from fabricmon.formats.snmp import Varbind
+    from fabricmon.formats.snmp.ber import Oid
+    from fabricmon.formats.snmp.snmp import Varbind
 
 _SHORTEST_WAIT_S = 0.1
 _FIRST_REPETITIONS = 25

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from fabricmon.collectors.snmp.fast_path.asks import land
 from fabricmon.collectors.snmp.fast_path.security import ReportError
 from fabricmon.errors import FormatError, Reason
-from fabricmon.formats.snmp import MIN_REQUEST_ID
+from fabricmon.formats.snmp.snmp import MIN_REQUEST_ID
 from fabricmon.selfmon import Event
 
 if TYPE_CHECKING:

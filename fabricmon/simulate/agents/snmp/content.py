@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from fabricmon.formats import ber
-from fabricmon.formats.snmp import Varbind
+from fabricmon.formats.snmp import ber
+from fabricmon.formats.snmp.snmp import Varbind
 from fabricmon.mappings.snmp import Oid, Profile, oid
 from fabricmon.mappings.snmp_backward import SAMPLED, Instance, instances
 from fabricmon.simulate.agents.snmp.responder import SYS_UPTIME

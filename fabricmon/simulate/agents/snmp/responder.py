@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from fabricmon.errors import FormatError
-from fabricmon.formats import ber, snmp
-from fabricmon.formats.snmp import ErrorStatus, PduType
+from fabricmon.formats.snmp import ber, snmp
+from fabricmon.formats.snmp.snmp import ErrorStatus, PduType
 from fabricmon.simulate.agents.snmp.table import end_of_view, none_such
 
 if TYPE_CHECKING:

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fabricmon.formats import ber, snmp
+from fabricmon.formats.snmp import ber, snmp
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from fabricmon.formats.ber import Oid
-    from fabricmon.formats.snmp import Varbind
+    from fabricmon.formats.snmp.ber import Oid
+    from fabricmon.formats.snmp.snmp import Varbind
 
 _NUMBER_OCTETS = 9
 _END = bytes((snmp.Gone.END_OF_MIB_VIEW, 0))

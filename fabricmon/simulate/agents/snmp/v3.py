@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from fabricmon.errors import FormatError
-from fabricmon.formats import ber, snmp, snmp_usm
+from fabricmon.formats.snmp import ber, snmp, snmp_usm
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fabricmon.collectors.snmp.plan import before, compile_plan
-from fabricmon.formats import ber, snmp
-from fabricmon.formats.snmp import PduType
+from fabricmon.formats.snmp import ber, snmp
+from fabricmon.formats.snmp.snmp import PduType
 from fabricmon.mappings.snmp_grid import Instances
 
 COLUMN = (1, 3, 6, 1, 2, 1, 31, 1, 1, 1, 6)

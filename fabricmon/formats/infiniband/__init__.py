@@ -1,0 +1,1 @@
+"""InfiniBand: datagrams, fabrics as plain data, and in `tools` what its tools print."""

@@ -1,0 +1,1 @@
+"""What the tools of a subnet print: one file a tool."""

@@ -1,0 +1,1 @@
+"""Tables: cells, columns, and the long table of a replay."""
