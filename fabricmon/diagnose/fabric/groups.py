@@ -108,7 +108,8 @@ def _took_over(view: FabricView) -> NDArray[np.bool_]:
     low, high = (view.level("tx_use_poll", what) for what in ("low", "high"))
     left |= (low > _USED) & (two.max(axis=0) <= _LEFT * low)
     more |= two.min(axis=0) > np.fmax(1.1 * high, high + _USED)
-    left &= way & ~_rerouted(view) & (view.held <= 0)  # who may not send was not left
+    left &= way & ~_rerouted(view) & ~_cut_short(view)
+    left &= view.held <= 0  # who may not send was not left
     if _broken_ways(view).any():  # what comes down otherwise was sent up otherwise
         left &= shape.role == PortRole.UP
     inherits = _inherits(view, left & way)
@@ -137,7 +138,7 @@ def _drawn(view: FabricView) -> NDArray[np.bool_]:
     stands &= shape.role == PortRole.UP
     if view.levels.ticks < PAST or not stands.any():
         return np.zeros(len(stands), np.bool_)
-    stands &= ~_rerouted(view)
+    stands &= ~_rerouted(view) & (shape.over_ways(_cut_short(view)) == 0)
     now, usual = shape.over_ways(view.use), shape.over_ways(view.usual_use)
     fewer = now - view.use < _LESS * (usual - view.usual_use)
     more = view.use >= _FAR_MORE * view.level("tx_use", "high")
@@ -192,6 +193,28 @@ def _rerouted(view: FabricView) -> NDArray[np.bool_]:
     broken = np.bincount(shape.node, view.down, len(shape.is_host)) > 0
     rerouted: NDArray[np.bool_] = broken[shape.node] | ((shape.beyond >= 0) & broken[shape.beyond])
     return rerouted
+
+
+def _cut_short(view: FabricView) -> NDArray[np.bool_]:
+    """bool[N]: ways up that lead, by whatever tiers, to a device that lately lost a way down.
+
+    What is for those below it goes by the siblings, however far away.
+    """
+    shape = view.shape
+    broke = _broken_ways(view)
+    if not broke.any():
+        return broke
+    broke |= shape.at_peer(broke.astype(np.float32), 0.0) > 0
+    up = (shape.role == PortRole.UP) & (shape.beyond >= 0)
+    leads = np.zeros(len(shape.is_host), np.bool_)
+    leads[shape.node[broke & (shape.role == PortRole.ACROSS)]] = True
+    low, high = shape.node[up], shape.beyond[up]
+    for begin, end in ((low, high), (high, low)):  # what is above it, then all that leads there
+        before = 0
+        while before < (before := int(leads.sum())):
+            leads[end[leads[begin]]] = True
+    cut: NDArray[np.bool_] = up & leads[shape.beyond]
+    return cut
 
 
 def _broken_ways(view: FabricView) -> NDArray[np.bool_]:

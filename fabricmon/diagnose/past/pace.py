@@ -53,7 +53,7 @@ class Lag:
     rows    int[H]    one network card of each host
     cards   int[C]    all of them
     lag     float[H]  how far each host fell behind the others and caught up again
-    past    float[H]  the largest such lag before
+    past    float[H]  the farthest that each was apart from the others before, ahead or behind
     pace    float     traffic of the job now, as a share of its usual traffic: of its hosts, the
             median by what they usually send
     lasting (low, high) of the pace of late, over the polls that tell it first; a job that stops
@@ -147,14 +147,16 @@ class Beat:
         before = self._recent(self._sent, SPAN, KEPT)
         slow = self._recent(self._slow, SPAN, KEPT)
         learned = before if slow.all() else before[~slow]
-        usual = _mean(learned)
+        usual = _usual(learned)
         now = self._recent(self._sent, 0, SPAN)
         works = usual > _QUIET
         if works.sum() < 3:
             return None
         share = _filled(now) / np.where(works, usual, np.inf)
         together = np.median(share[:, works], axis=1)
-        lag = np.where(works, _excursion(share, together, np.isnan(now)), 0.0)
+        spread, behind = _spread_and_lag(share, together, np.isnan(now))
+        spread = np.where(works, spread, 0.0)
+        lag = np.where(works, np.minimum(spread, behind), 0.0)
         span = SPAN // 2 if _whole_iterations(before) else SPAN
         recent, sends = share[-span:].mean(axis=0), np.where(works, usual, 0.0)
         pace = float(_quantile(recent, sends))
@@ -163,7 +165,7 @@ class Beat:
             self._slow[(self._polls - 1 - np.arange(SPAN // 2)) % KEPT] = True
             self._lags[(self._polls - 1 - np.arange(SPAN)) % KEPT] = np.nan
         else:
-            self._lags[(self._polls - 1) % KEPT] = lag
+            self._lags[(self._polls - 1) % KEPT] = spread
         past = self._recent(self._lags, SPAN, KEPT)
         past = past[~np.isnan(past).any(axis=1)]
         if len(past) < _SEEN:
@@ -243,6 +245,27 @@ def _whole_iterations(before: NDArray[np.float64]) -> bool:
     return float(whole.std()) < 0.25 * float(whole.mean())
 
 
+def _usual(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """float64[H]: what each host sends in a poll: the job's mean, divided as in most parts of it.
+
+    What a host sends beside its job for less than half of the time is not usual.
+    """
+    mean = _mean(values)
+    known = ~np.isnan(values)
+    parts = max(2 * len(values) // SPAN, 1)
+    starts = np.arange(parts) * len(values) // parts
+    count = np.add.reduceat(known.astype(np.intp), starts)
+    sent = np.add.reduceat(np.where(known, values, 0.0), starts) / np.maximum(count, 1)
+    whole = sent.sum(axis=1, keepdims=True)
+    busy = whole[:, 0] >= 0.5 * whole.mean()
+    if not whole.any():
+        return mean
+    usual = np.median(sent[busy] / whole[busy], axis=0)
+    if not usual.any():  # each sends by turns
+        return mean
+    return np.asarray(usual * (mean.sum() / usual.sum()), np.float64)
+
+
 def _mean(values: NDArray[np.float64]) -> NDArray[np.float64]:
     """float64[H]: mean of what is known, 0 where nothing is."""
     known = ~np.isnan(values)
@@ -262,19 +285,23 @@ def _filled(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.nan_to_num(out)
 
 
-def _excursion(
+def _spread_and_lag(
     share: NDArray[np.float64], together: NDArray[np.float64], missed: NDArray[np.bool_]
-) -> NDArray[np.float64]:
-    """float64[H]: how far the cumulative traffic fell behind the job's, a steady drift aside.
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Two float64[H]: how far apart the host's and the job's cumulative traffic were, and behind.
 
-    Inside a missed poll nobody knows how far a host is; the sum is right again at the next one.
+    The first, ahead or behind, leaves a steady drift aside. The second counts from where the host
+    was before: who sends something beside the job is ahead, and never late. Inside a missed poll
+    nobody knows how far a host is; the sum is right again at the next one.
     """
     path = np.cumsum(together[:, None] - share, axis=0)
     steps = np.linspace(0, 1, len(path))[:, None]
     level = path - (path[0] + (path[-1] - path[0]) * steps)
     level[missed] = 0.0
     ordered = np.sort(level, axis=0)
-    return np.asarray(ordered[-2] - ordered[1], np.float64)
+    least = np.minimum(np.minimum.accumulate(np.where(missed, np.inf, path), axis=0), 0.0)
+    behind = np.where(missed, 0.0, path - least)
+    return ordered[-2] - ordered[1], behind.max(axis=0)
 
 
 class Pace:

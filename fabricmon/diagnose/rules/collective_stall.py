@@ -107,12 +107,13 @@ class CollectiveStall:
         margin, beyond = (1.15, 1.15) if sure else (2.0, 2.0)
         known = np.fmax(lag.past, _BEHIND / margin)
         against = lag.lag / known if sure else lag.lag  # ranks of a tree differ in what is usual
-        order = np.argsort(-against, kind="stable")
+        order = np.argsort(-np.round(against, 2), kind="stable")  # as good as equal: always one
         late, next_ = int(order[0]), int(order[1])
         clear = against[late] > margin * against[next_] and lag.lag[late] > beyond * known[late]
         clear &= lag.lag[late] >= np.median(lag.lag)
         alone = lag.pace < _ALONE_PACE and lag.lag[late] > _ALONE * max(lag.lag[next_], _BEHIND)
         far = lag.pace < _ALONE_PACE and lag.lag[late] > _ALONE * max(known[late], _PART)
+        far &= lag.span == SPAN  # polls of whole iterations never showed in which order ranks send
         if clear or alone:
             return [late]
         return [int(n) for n in order if lag.lag[n] >= _CLOSE * lag.lag[late]] if far else []
@@ -214,10 +215,11 @@ def _lag_shown(view: FabricView, lag: Lag, host: int) -> Evidence:
     together = np.median(lag.shares[:, lag.usual > 0], axis=1)
     formula = (
         f"the job ({_listed(together)}) less this host ({_listed(lag.shares[:, host])}), shares of "
-        f"usual (here {lag.usual[host]:.4g} of the link), added up poll by poll, less the straight "
-        "line from first to last: the second largest less the second smallest"
+        f"usual (here {lag.usual[host]:.4g} of the link), added up poll by poll: the most that a "
+        "sum rises above one before it or 0, or, if that is less, their spread about the "
+        "straight line from first to last: the second largest less the second smallest"
     )
-    past = f"at most {lag.past[host]:.3g} before"
+    past = f"a spread of at most {lag.past[host]:.3g} before"
     unit = "polls of usual traffic"
     return _shown("lag", float(lag.lag[host]), unit, past, formula, view, lag, host)
 

@@ -45,7 +45,7 @@ _SHOWN_UNDER = {
 _DROPS = {"pfc-off", "pfc-one-sided", "lossless-drops"}
 """Reasons that were counted: congestion control ends the drops and not what is wrong."""
 _STAYS = 0.75
-"""Share of claims that name the same place, or it is traffic that moves on and no cause."""
+"""Share of claims with a name that have the same, or it is traffic that moves on and no cause."""
 _REMEMBERED = 2048
 """Ticks of which a track knows whether they had a claim: more than any setting looks back."""
 
@@ -198,7 +198,8 @@ class Track:
     @property
     def wanders(self) -> bool:
         """Whether one port is named at one tick and another one at the next."""
-        return max(self._leading.values(), default=self._claims) < _STAYS * self._claims
+        named = self._leading.values()
+        return max(named, default=0) < _STAYS * sum(named)
 
     def shares_cause(self, finding: Finding) -> bool:
         """Whether the finding's first cause is one that led here; two without a cause are alike."""

@@ -39,6 +39,22 @@ def test_a_job_that_waits_for_one_host_is_not_the_fabric(usual: int, longer: int
     assert (found.cause.device, found.cause.port) == ("h1-2", "nic")
 
 
+@pytest.mark.parametrize("period", [9, 10])
+@pytest.mark.parametrize("lasts", [12, 24])
+def test_what_a_host_sends_beside_its_job_does_not_make_it_late(period: int, lasts: int) -> None:
+    """Traffic that begins and ends there bends its sum; it never waited and caught up.
+
+    The pace swings, since what is looked at does not hold whole iterations.
+    """
+    run = Run(leaf_spine(jobs=job_of()))
+    busy = PortId("h1-2", "nic")
+    for tick in range(150):
+        sent = beat(None, tick, period)
+        if 90 <= tick < 90 + lasts:
+            sent["tx_use"][busy] += 0.08
+        assert not run.tick(sent).open
+
+
 def test_a_job_that_computes_longer_is_no_incident() -> None:
     """A new phase with a somewhat longer iteration keeps all hosts in step."""
     run = Run(leaf_spine(jobs=job_of()))
@@ -142,6 +158,20 @@ def test_a_job_that_became_slower_as_the_fabric_had_trouble_does_not_wait_for_a_
         run.tick(beat("h1-2", tick, 9) | (marks if tick < 12 else {})).open for tick in range(60)
     ]
     assert not any(found)
+
+
+def test_polls_that_held_whole_iterations_never_showed_in_which_order_ranks_send() -> None:
+    """Each held one; now iterations are shorter and the polls cut them, where a rank sends last."""
+    hosts = [PortId(host, "nic") for host in job_of()[0].hosts]
+    cut = (1.1, 0.7, 0.66, 0.7)
+    last = {"h0-0": 1.0, "h1-0": 0.75, "h0-1": 0.75}
+    run = Run(leaf_spine(jobs=job_of()), interval_s=5.0)
+    run.ticks(90)
+    for tick in range(40):
+        shifted = {host: last.get(host.device, 0.0) for host in hosts}
+        now, before = cut[tick % 4], cut[(tick - 1) % 4]
+        use = {host: 0.4 * (now + part * (before - now)) for host, part in shifted.items()}
+        assert not run.tick({"tx_use": use}).open
 
 
 def test_a_job_whose_iterations_no_longer_fit_the_polls_that_used_to_tell_its_pace() -> None:

@@ -8,7 +8,7 @@ import pytest
 from support.fabrics import ROCE, Run, calm, leaf_spine, only
 
 from fabricmon.model.incident import IncidentKind
-from fabricmon.model.topology import Link, PortId, Topology
+from fabricmon.model.topology import Link, PortId, Role, Topology
 
 SINK = PortId("leaf0", "d0")
 
@@ -89,6 +89,33 @@ def test_ways_down_change_where_a_way_was_taken_out_far_away(breaks: bool) -> No
     down = {"oper_up": {PortId("x0", "y0"): 0.0, PortId("y0", "x0"): 0.0}} if breaks else {}
     kinds = {i.kind for i in run.ticks(6, {"tx_use": use, "stall": waits, **down}).open}
     assert (IncidentKind.PATH_IMBALANCE in kinds) is not breaks
+
+
+@pytest.mark.parametrize("lost", [None, "x0", "x1"])
+def test_ways_up_change_where_a_way_down_was_lost_in_another_pod(lost: str | None) -> None:
+    """Three tiers: what is for hosts below the lost way can only come by the other plane.
+
+    A queue stands in the way that takes it over. A lost way of that plane explains nothing.
+    """
+    ways = PortId("leaf1", "u0"), PortId("leaf1", "u1")
+    near = leaf_spine(leaves=2)
+    leaf, spine = (next(n for n in near.nodes if n.name == name) for name in ("leaf0", "spine0"))
+    nodes = [replace(spine, name=name, role=Role.CORE) for name in ("core0", "core1")]
+    nodes += [replace(spine, name=name) for name in ("x0", "x1")]
+    nodes += [replace(leaf, name=name) for name in ("far0", "far1")]
+    cables = [(a, b) for a in ("far0", "far1") for b in ("x0", "x1")]
+    cables += [(f"{spine}{plane}", f"core{plane}") for spine in ("spine", "x") for plane in (0, 1)]
+    links = [Link(PortId(a, b), PortId(b, a)) for a, b in cables]
+    run = calm(Topology((*near.nodes, *nodes), (*near.links, *links)), 100)
+    down = [PortId("far0", lost), PortId(lost, "far0")] if lost else []
+    values = {
+        "tx_use": dict(zip(ways, (0.0, 0.8), strict=True)),
+        "queue_depth_bytes": {ways[1]: 250_000.0},
+        "ecn_marked_packets": {ways[1]: 500_000.0},
+        "oper_up": dict.fromkeys(down, 0.0),
+    }
+    kinds = {i.kind for i in run.ticks(6, values).open}
+    assert (IncidentKind.PATH_IMBALANCE in kinds) is (lost != "x0")
 
 
 def test_of_ways_that_are_slowed_together_none_took_over() -> None:
